@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Plants one violation of each rule and expects scripts/lint.py to name it."""
 
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -8,13 +9,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import lint  # noqa: E402
+import lint_classes  # noqa: E402
 import lint_joined  # noqa: E402
+import lint_sentences  # noqa: E402
 
 GUARD = "#ifndef WINNOW_X_H_\n#define WINNOW_X_H_\n"
 
 
 def findings(name: str, text: str) -> str:
     return "\n".join(lint.findings_in(lint.ROOT / name, text))
+
+
+def class_findings(texts: dict[str, str], many=(), cut=()) -> str:
+    return "\n".join(lint_classes.check_classes(
+        {lint.ROOT / name: lint.blank_comments(text)
+         for name, text in texts.items()}, lint.module_of,
+        dict.fromkeys(many, "why"), dict.fromkeys(cut, "why")))
+
+
+def faults(name: str, text: str) -> list[str]:
+    """Line and fault of each faulty sentence."""
+    return [f"{finding.sentence.line}: {finding.fault}" for finding in
+            lint_sentences.findings_of(Path(name), text)]
 
 
 def plant(folder: str, name: str, line: str,
@@ -144,6 +160,148 @@ class LintTest(unittest.TestCase):
             "winnow_module(\n  NAME kv ALONE\n  SOURCES a.cc\n"
             "  DEPS winnow_base\n  TESTS b_test.cc)\n"), [["b_test.cc"]])
         self.assertEqual(joined("add_executable(a a.cc)\n"), [])
+
+    def test_methods_of_a_class(self):
+        methods = """
+ public:
+  explicit A(int a, std::function<void(int)> f = {}) : a_{a}, f_(f) {}
+  A(const A&) = delete;
+  ~A() = default;
+  template <typename T>
+  [[nodiscard]] T Get() const { return T(a_); }
+  A& operator=(A&& other);
+  bool operator()(int a) const;
+  operator bool() const { return true; }
+  static int B(std::vector<int> a = {1, 2});
+  virtual void C() = 0;
+  friend class D;
+  using E = void(int);
+  enum class F { kOne };
+  struct G {
+    int H() const;
+  };
+
+ private:
+  int a_ = B({});
+  std::array<int, 3> b_{};
+  std::function<void(int)> f_;
+"""
+        for opening in ("class A {", "struct A final : public B<int> {"):
+            self.assertEqual(
+                lint_classes.methods_of_classes(f"{opening}{methods}}};\n"),
+                [("A", 1, 7), ("G", 16, 1)])
+        text = GUARD + "class A {\n" + "".join(
+            f"  void F{i}();\n" for i in range(31)) + "};\n#endif\n"
+        self.assertIn("a.h:3: A has 31 methods, at most 30",
+                      class_findings({"src/kv/a.h": text}))
+        self.assertEqual(class_findings({"src/kv/a.h": text}, [("kv", "A")]),
+                         "")
+        self.assertIn("A of cache needs no exception", class_findings(
+            {"src/kv/a.h": text}, [("kv", "A"), ("cache", "A")]))
+        self.assertEqual(
+            class_findings({"src/kv/a.h": text.replace("  void F0();\n", "")}),
+            "")
+
+    def test_sources_of_a_class(self):
+        texts = {"src/kv/a.h": "class A {\n  void F();\n  int G();\n};\n",
+                 "src/kv/a.cc": "void A::F() {\n  B::F();\n}\n",
+                 "src/kv/a_test.cc": "int A::G() {\n}\n",
+                 "src/cache/b.cc": "int A::G() {\n}\n"}
+        self.assertEqual(class_findings(texts), "")
+        for definition in ("int A::G() {", "std::vector<int>\nA::G() {",
+                           "A::A(int a)\n    : a_(a) {", "A::~A() {",
+                           "bool A::operator<(int a) const {",
+                           "void A::Part::F() {", "A::Part A::G() {"):
+            more = texts | {"src/kv/b.cc": definition + "\n}\n"}
+            self.assertIn("A is defined in 2 sources, one at most: a.cc, b.cc",
+                          class_findings(more), definition)
+            self.assertEqual(class_findings(more, cut=[("kv", "A")]), "")
+
+    def test_length_of_sentences(self):
+        long = " ".join(["word"] * 31)
+        self.assertEqual(faults("a.h", f"// Fine.\n// {long}.\nint a;\n"),
+                         ["2: 31 words, at most 30"])
+        self.assertEqual(faults("a.h", f"int a;  // {long}\n"),
+                         ["1: 31 words, at most 30"])
+        half = " ".join(["word"] * 16)
+        self.assertEqual(  # Goes on in its column; then a comment of its own.
+            len(faults("a.h", f"int a;  // {half}\n        // {half}\n")), 1)
+        for text in (f"int a;  // {half}\n  // {half}\n",
+                     f"// {half}.\n// {half}\n", f"// {half}.)\n// {half}\n",
+                     f"// {half}\n//\n// {half}\n",
+                     f"// - {half}\n// - {half}\n",
+                     f"// {half}. REQUIRES: {half}.\n",
+                     f'auto a = "// {long}";\n',
+                     f"//     {long};\n", "// `" + long + "` is code.\n"):
+            self.assertEqual(faults("a.h", text), [], text)
+        for text in (f"// {half}, e.g. {half}, i.e. a b.\n",
+                     f"// {half} (L. A. {half}).\n"):
+            self.assertEqual(len(faults("a.h", text)), 1, text)
+        self.assertEqual(faults("a.h", f"// {half} V. {half}.\n"), [])
+
+    def test_length_of_sentences_in_pages(self):
+        half, long = " ".join(["word"] * 16), " ".join(["word"] * 31)
+        self.assertEqual(faults("a.md", f"# A\n\n{half}\n{half}.\n"),
+                         ["3: 32 words, at most 30"])
+        self.assertEqual(faults("a.md", f"| a | b |\n|---|---|\n| {long} |\n"),
+                         ["3: 31 words, at most 30"])
+        for text in (f"- {half}\n- {half}\n", f"| {half} | {half} |\n",
+                     f"```\n{long}\n```\n", f"# {long}\n", f"`{long}`\n",
+                     f"**{half}.** {half}.\n", f"<!-- {long} -->\n",
+                     f"[{half}](a.md). {half}.\n"):
+            self.assertEqual(faults("a.md", text), [], text)
+
+    def test_beginnings_of_sentences(self):
+        for text in ("What it holds.", "Fine. Who asks gets it.",
+                     "what it holds", "Whoever asks.", "Those that ask.",
+                     "Those of a page.", "REQUIRES: a. Those are b.",
+                     "Those named here.", "those"):
+            self.assertEqual(len(faults("a.h", f"// {text}\n")), 1, text)
+            self.assertEqual(len(faults("a.md", f"- {text}\n")), 1, text)
+        for text in ("Those rows wait.", "What is it?", "It is what it is.",
+                     "Those shared pages stay.", "What's new?",
+                     "Where is it?", "Whole pages.", "what_it_holds is it."):
+            self.assertEqual(faults("a.h", f"// {text}\n"), [], text)
+        self.assertEqual(faults("a.py", "a = 1  # What is 1\n"),
+                         ["1: begins with What as a noun"])
+        self.assertEqual(
+            faults("a.py", 'def f():\n    """Fine.\n\n    Who asks.\n    """\n'),
+            ["4: begins with Who as a noun"])
+        self.assertEqual(faults("a.cmake", "# Who asks.\nset(a # Who\n)\n"),
+                         ["1: begins with Who as a noun"])
+
+    def test_sentences_that_are_checked(self):
+        for name, is_whole in (
+                ("src/kv/a.h", True), ("src/kv/a.cc", False),
+                ("src/kv/testing/a.h", False), ("docs/a.md", True),
+                ("docs/decisions/a.md", True), ("README.md", True),
+                ("src/backend/cuda/device/a.h", False),
+                ("src/cache/device/a.h", True),
+                ("tests/oracle/README.md", False), ("src/text/a.h", False),
+                ("docs/b.md", False)):
+            self.assertEqual(lint_sentences.is_held_whole(
+                lint.ROOT / name, lint.ROOT, {"src/text", "docs/b.md"}),
+                is_whole, name)
+
+    def test_sentences_that_a_change_touches(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def git(*arguments: str) -> None:
+                subprocess.run(["git", "-c", "user.name=a", "-c",
+                                "user.email=a@b.c", *arguments], cwd=folder,
+                               check=True, capture_output=True)
+
+            root = Path(folder)
+            git("init", "-q")
+            (root / "a.cc").write_text("// What is\n// old.\n\nint a;\n")
+            git("add", ".")
+            git("commit", "-qm", "A")
+            check = lint_sentences.check_sentences
+            self.assertEqual(check(root, "HEAD", set()), [])
+            (root / "a.cc").write_text("// What is\n// old.\n\nint b;\n")
+            (root / "b.cc").write_text("// Who is new.\n")
+            self.assertEqual(len(check(root, "HEAD", set())), 1)
+            (root / "a.cc").write_text("// What is\n// new.\n\nint b;\n")
+            self.assertEqual(len(check(root, "HEAD", set())), 2)
 
     def test_sources_in_no_list(self):
         kv, cli = lint.ROOT / "src/kv", lint.ROOT / "src/cli"

@@ -1,4 +1,4 @@
-// ToLower: letters of ASCII, whatever the locale.
+// ToLower: ASCII letters, independent of the locale.
 #ifndef WINNOW_BASE_ASCII_H_
 #define WINNOW_BASE_ASCII_H_
 

@@ -1,7 +1,8 @@
-// CHECK and DCHECK: state what must hold, print the values, stop.
+// CHECK and DCHECK: state a condition that must hold, print the values, stop.
 //
-// A failed check is a bug in Winnow, never a user's mistake: those are Result
-// values (base/result.h). CHECK(condition) or CHECK(condition, "n={}", n).
+// A failed check is a bug in Winnow, never a user's mistake. User mistakes are
+// Result values (base/result.h). CHECK(condition) or CHECK(condition, "n={}",
+// n).
 #ifndef WINNOW_BASE_CHECK_H_
 #define WINNOW_BASE_CHECK_H_
 

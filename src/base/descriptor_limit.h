@@ -1,6 +1,5 @@
-// How many files and connections the process may have open: the system's limit
-// for it (RLIMIT_NOFILE), which a shell or a service sets low, but may be
-// raised.
+// The limit of open files and connections of the process (RLIMIT_NOFILE). A
+// shell or a service sets it low, but the process may raise it.
 #ifndef WINNOW_BASE_DESCRIPTOR_LIMIT_H_
 #define WINNOW_BASE_DESCRIPTOR_LIMIT_H_
 
@@ -8,8 +7,9 @@
 
 namespace winnow {
 
-// Raises it to `num_wanted`, where it is less, as far as the process may.
-// Returns what it is then. It is the process': call it before others open much.
+// Raises the limit to `num_wanted` if it is less, as far as the process may.
+// Returns the new limit. The limit is global to the process, so call it before
+// other code opens many files.
 int64_t RaiseDescriptorLimit(int64_t num_wanted);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// A BlockFolder on a real disk, past the page cache.
+// DirectFolder: a BlockFolder on a real disk that bypasses the page cache.
 #ifndef WINNOW_BASE_DIRECT_FOLDER_H_
 #define WINNOW_BASE_DIRECT_FOLDER_H_
 
@@ -14,26 +14,26 @@ namespace winnow {
 
 struct DirectFolderOptions {
   int max_transfers = 64;
-  // For tests and comparisons: transfers one by one, inside Submit, as where
-  // the kernel refuses io_uring.
+  // False: transfers run one by one inside Submit, as if the kernel refused
+  // io_uring. For tests and comparisons.
   bool use_uring = true;
 };
 
-// Owns the folder's lock and its open file. The folder is made where it is
-// missing, for this user alone: what lies in it was said to a model.
+// Owns the folder's lock and its open file. Creates a missing folder for this
+// user alone, because its content was said to a model.
 class DirectFolder final : public BlockFolder {
  public:
-  // Fails where the folder cannot be made or written, where its files are links
-  // or no files, and where another process, or another object of this one, has
-  // it open. What the kernel or the file system lacks is done without, more
-  // slowly, and note() says so.
+  // Fails if the folder cannot be created or written, or if its files are links
+  // or not regular. Fails if another process, or another object of this one,
+  // has it open. Works more slowly without features that the kernel or the file
+  // system lacks; note() then names them.
   static Result<std::unique_ptr<DirectFolder>> Open(
       const std::filesystem::path& path, const DirectFolderOptions& options);
   DirectFolder(const DirectFolder&) = delete;
   DirectFolder& operator=(const DirectFolder&) = delete;
   ~DirectFolder() override;
 
-  // A line for the user where transfers are slower than they could be, or "".
+  // A line for the user if transfers are slower than they could be; or "".
   const std::string& note() const { return note_; }
 
   std::string path() const override { return path_.string(); }

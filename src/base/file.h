@@ -1,4 +1,4 @@
-// Files: mapped for weights, read whole for what is small.
+// Files: mapped for weights, read whole if they are small.
 #ifndef WINNOW_BASE_FILE_H_
 #define WINNOW_BASE_FILE_H_
 
@@ -12,8 +12,8 @@
 
 namespace winnow {
 
-// By what a file is known to be as it was: it changes with each write, whatever
-// is done to the time of the last one afterwards.
+// Identifies a file's content. It changes with each write, even if the
+// modification time is reset afterwards.
 struct FileStamp {
   uint64_t device = 0, inode = 0;
   int64_t num_bytes = 0;
@@ -21,7 +21,7 @@ struct FileStamp {
   friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
 
-// Of what `path` leads to.
+// The stamp of the file to which `path` leads, through links.
 Result<FileStamp> ReadStamp(const std::filesystem::path& path);
 
 // A whole file mapped read-only. Owns the mapping; move-only. bytes() stays at
@@ -37,11 +37,12 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
-  // As it was when it was opened, and when that was (nanoseconds since 1970).
+  // The stamp of the file when it was opened, and the time of opening
+  // (nanoseconds since 1970).
   const FileStamp& stamp() const { return stamp_; }
   int64_t opened_ns() const { return opened_ns_; }
-  // As the mapped file is now, whatever stands at its path. Linux gives a file
-  // its new stamp before the first new byte can be read.
+  // The stamp of the mapped file now, whatever lies at its path. Linux changes
+  // a file's stamp before the first new byte can be read.
   Result<FileStamp> StampNow() const;
 
  private:
@@ -54,19 +55,18 @@ class MappedFile {
   int64_t opened_ns_ = 0;
 };
 
-// Reads a regular file whole. Fails where it is larger than `max_bytes`, and
-// without waiting where it is a pipe.
+// Reads a regular file whole. Fails if it is larger than `max_bytes`. Fails
+// without waiting if it is a pipe.
 Result<std::string> ReadFile(const std::filesystem::path& path,
                              size_t max_bytes);
 
-// Writes a file whole, through a temporary file beside it and a rename: after
-// a failure the old content, or no file, stands at `path`. What stands there
-// and is no regular file (a device, a pipe) is written to as it is; a symbolic
-// link stays, and what it leads to is written.
+// Writes a file whole, through a temporary file beside it and a rename. After a
+// failure `path` has the old content or no file. A device or a pipe at `path`
+// is written directly. A symbolic link stays, and its target is written.
 Status WriteFile(const std::filesystem::path& path, std::string_view content);
 
-// Fails where WriteFile would before its first byte: before long work whose
-// result is to go there. Changes nothing at `path`.
+// Fails if WriteFile would fail before its first byte. Call it before long work
+// whose result goes to `path`. Changes nothing at `path`.
 Status CheckCanWrite(const std::filesystem::path& path);
 
 }  // namespace winnow

@@ -7,7 +7,7 @@
 
 namespace winnow {
 
-// An integer that converts to and from Rep only when asked. Ordered, hashable.
+// An integer that converts to and from Rep explicitly. Ordered, hashable.
 template <typename Tag, typename Rep>
 class Id {
  public:
@@ -20,12 +20,12 @@ class Id {
   Rep value_ = 0;
 };
 
-// Which KV block of a tier's pool: a page of one sequence over all layers.
+// A KV block of a tier's pool: one page of one sequence over all layers.
 using KvBlockId = Id<struct KvBlockTag, uint32_t>;
-// Which request, never used again within a process.
+// A request. Never reused within a process.
 using SequenceId = Id<struct SequenceTag, uint64_t>;
 
-// How many consecutive tokens of one sequence make a page, everywhere.
+// Consecutive tokens of one sequence in a page.
 inline constexpr int kPageTokens = 32;
 
 // Pages needed to hold `num_tokens` tokens.

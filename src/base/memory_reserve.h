@@ -1,17 +1,18 @@
-// What a process keeps back for the moment at which memory ends, so that one
-// who asks for too much is told so and nobody else hears of it.
+// MemoryReserve: address space that is kept for the moment at which memory
+// ends. Only the request that asks for too much then fails.
 //
-// Where `new` finds no memory, threads that serve all give a part of the
-// reserve back to the system and try again; a thread that does one request's
-// work gets std::bad_alloc, which ends that request. The Rust library can do
-// neither: what it may take is set aside before it is called
-// (MemoryReservation), and goes back when it finds none. All of it is address
-// space that is never touched: it costs no memory, and works where the system
-// counts what is asked for (limits of a process, strict overcommit). Of memory
-// that the system has promised to too many, nobody here is told: that is the
-// bounds' part.
+// If `new` finds no memory, a thread that serves all requests returns part of
+// the reserve to the system and tries again. A thread that works for one
+// request gets std::bad_alloc, which ends that request. The Rust library can do
+// neither. Its memory is reserved before a call (MemoryReservation), and
+// released if the library finds none.
 //
-// The handler of `new` is the process', and so is this.
+// The reserve is address space that is never touched. It costs no memory, and
+// works if the system counts reservations (limits of a process, strict
+// overcommit). It does not help if the system has overcommitted memory; the
+// bounds of requests do.
+//
+// The handler of `new` is global to the process, and so is this.
 #ifndef WINNOW_BASE_MEMORY_RESERVE_H_
 #define WINNOW_BASE_MEMORY_RESERVE_H_
 
@@ -22,28 +23,27 @@
 
 namespace winnow {
 
-// What a server keeps. Far more than threads that serve all take for what was
-// let in; given back in parts.
+// The reserve of a server. Shared threads take far less for the requests that
+// were admitted. It is returned to the system in parts.
 inline constexpr size_t kMemoryReserveBytes = size_t{64} << 20;
 inline constexpr size_t kMemoryReservePartBytes = size_t{4} << 20;
 
-// From now on the process has it, and `new` uses it. Fails where the system
-// has not that much.
+// Takes the reserve, which `new` then uses. Fails if the system has too little.
 Status KeepMemoryReserve();
-// Takes back what was given. False where less than half is there even so: then
-// nothing more is to be begun. True where none is kept. Any thread.
+// Takes returned parts back. False if less than half is there afterwards; begin
+// no new work then. True if there is no reserve. Any thread.
 bool RetakeMemoryReserve();
-// Where an allocation has failed that serves all: gives a part of the reserve
-// to the system. False: nothing is left. Any thread; neither allocates nor
+// Returns a part of the reserve to the system, after a failed allocation of a
+// shared thread. False: nothing is left. Any thread; neither allocates nor
 // throws.
 bool GiveReserveAway() noexcept;
-// For an allocator that cannot fail, where it would: a room, then the reserve.
+// For an allocator that must not fail: releases a MemoryReservation, then parts
+// of the reserve.
 bool GiveMemoryAway() noexcept;
-// The reserve is gone from here on, and new's handler is what it was. For
-// tests.
+// Drops the reserve and restores the former handler of `new`. For tests.
 void DropMemoryReserve();
 
-// While it lives, `new` on this thread throws rather than take of the reserve.
+// During its life `new` on this thread throws instead of using the reserve.
 class WorkMayLackMemory {
  public:
   WorkMayLackMemory();
@@ -52,10 +52,11 @@ class WorkMayLackMemory {
   WorkMayLackMemory& operator=(const WorkMayLackMemory&) = delete;
 };
 
-// Set aside for what is about to be done, until this ends or memory does.
+// Memory reserved for work that is about to begin. Released by the destructor,
+// or when memory ends.
 class MemoryReservation {
  public:
-  // Null where the system has not that much.
+  // Null if the system has too little.
   static std::unique_ptr<MemoryReservation> Take(size_t num_bytes);
   ~MemoryReservation();
   MemoryReservation(const MemoryReservation&) = delete;
@@ -67,10 +68,10 @@ class MemoryReservation {
   MemoryReservation(void* data, size_t num_bytes);
   void Unmap();
 
-  void* data_;  // null: given away
+  void* data_;  // null: released
   size_t num_bytes_;
   MemoryReservation* next_;
-  MemoryReservation** self_;  // what points here
+  MemoryReservation** self_;  // the pointer to this
 };
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// A folder that passes all on to another one, for tests of slow disks.
+// PassingFolder: forwards all calls to another folder, for tests of slow disks.
 #ifndef WINNOW_BASE_PASSING_FOLDER_H_
 #define WINNOW_BASE_PASSING_FOLDER_H_
 

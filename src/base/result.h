@@ -1,7 +1,7 @@
-// Result<T>: a failure that the caller is meant to handle, as a value.
+// Result<T>: a failure that the caller must handle, as a value.
 //
-// Three failures, three ways: a bug stops the program (base/check.h), what is
-// expected is a Result, and nothing throws across modules.
+// Three failures, three ways: a bug stops the program (base/check.h), an
+// expected failure is a Result, and nothing throws across modules.
 #ifndef WINNOW_BASE_RESULT_H_
 #define WINNOW_BASE_RESULT_H_
 
@@ -18,7 +18,7 @@ namespace winnow {
 enum class ErrorCode {
   kInvalidArgument,    // the caller's value is out of range or malformed
   kNotFound,           // a named thing does not exist
-  kCorrupt,            // a file is not what its format promises
+  kCorrupt,            // a file breaks the promises of its format
   kUnsupported,        // valid, but this build or version cannot do it
   kResourceExhausted,  // memory, disk or context does not suffice
   kIo,                 // the operating system refused
@@ -28,7 +28,7 @@ enum class ErrorCode {
 // Returns the code's name in words: "invalid argument", "not found", ...
 std::string_view ErrorCodeName(ErrorCode code);
 
-// One failure. The message is one line: what, the limit, the value found.
+// One failure. The message is one line: the fault, the limit, the value found.
 struct [[nodiscard]] Error {
   ErrorCode code;
   std::string message;
@@ -78,7 +78,7 @@ class [[nodiscard]] Result {
 };
 
 struct Ok {};
-// The result of a step that yields nothing but success: return Ok{}.
+// The result of a step that yields only success: return Ok{}.
 using Status = Result<Ok>;
 
 }  // namespace winnow

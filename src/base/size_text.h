@@ -11,15 +11,14 @@
 namespace winnow {
 
 // Parses a SIZE in bytes: digits, an optional fraction, then B, KiB, MiB, GiB
-// or TiB ("64MiB", "1.5GiB"). A bare number is refused, as it has no unit, but
-// for 0, which is the same in all of them.
+// or TiB ("64MiB", "1.5GiB"). Refuses a number without a unit, except 0.
 Result<int64_t> ParseBytes(std::string_view text);
 
-// Parses an amount of tokens: "2048", "4K" (= 4096), "1M"; small letters are
-// thousands, as vLLM has it: "4k" (= 4000), "1m".
+// Parses an amount of tokens: "2048", "4K" (= 4096), "1M". Small letters are
+// thousands, as in vLLM: "4k" (= 4000), "1m".
 Result<int64_t> ParseTokens(std::string_view text);
 
-// Writes bytes for people: "512 B", "1.5 MiB", "12 GiB".
+// Formats bytes for people: "512 B", "1.5 MiB", "12 GiB".
 std::string FormatBytes(int64_t num_bytes);
 
 }  // namespace winnow

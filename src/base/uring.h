@@ -1,4 +1,5 @@
-// Transfers through io_uring: many under way at once, one system call a batch.
+// Uring: transfers through io_uring, many in flight and one system call for a
+// batch.
 #ifndef WINNOW_BASE_URING_H_
 #define WINNOW_BASE_URING_H_
 
@@ -11,19 +12,19 @@ struct io_uring;
 
 namespace winnow {
 
-// Owns one ring. Used by one thread at a time. Its destructor REQUIRES that
-// nothing is under way: the kernel would go on writing to memory.
+// Owns one ring. Used by one thread at a time. The destructor REQUIRES that
+// nothing is in flight, because the kernel would go on writing to memory.
 class Uring {
  public:
-  // Fails with kUnsupported where the kernel refuses: an old one, a container
-  // whose filter forbids it, kernel.io_uring_disabled.
+  // Fails with kUnsupported if the kernel refuses: an old kernel, a container
+  // whose filter forbids it, or kernel.io_uring_disabled.
   static Result<std::unique_ptr<Uring>> Create(int max_transfers);
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
   ~Uring();
 
   int num_under_way() const { return num_under_way_; }
-  // As BlockFolder's, on the file `fd`.
+  // As in BlockFolder, on the file `fd`.
   void Submit(int fd, std::span<const BlockTransfer> transfers);
   size_t Collect(std::span<BlockCompletion> completions, bool wait);
 

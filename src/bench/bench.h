@@ -1,6 +1,6 @@
-// winnow bench step | ops | prefill | throughput | decode | tiers | disk |
-// link: figures beside the machine's roof, or each other, measured in the same
-// run. winnow bench tables: bytes. winnow bench serve: a server's.
+// winnow bench. Most commands compare figures with the machine's roof or with
+// each other, measured in the same run: step, ops, prefill, throughput, decode,
+// tiers, disk, link. tables computes bytes. serve measures a server.
 #ifndef WINNOW_BENCH_BENCH_H_
 #define WINNOW_BENCH_BENCH_H_
 
@@ -23,38 +23,38 @@ struct BenchFlags {
   const Command* tables_command = nullptr;
   const Command* serve_command = nullptr;
   int generated_tokens = 32;
-  // Of step, as typed: lists on a GPU. The first of prefill and link, too.
+  // step: as typed; lists on a GPU. prefill and link read `prompts` too.
   std::string prompts = "512", step_batches = "1";
-  std::string chunks;  // of prefill, as typed; empty: the engine's
+  std::string chunks;  // prefill: as typed; empty: the engine's
   int rounds = 3;
   int decode_context_tokens = 32768;
   int prompt_context_tokens = 16384;
   bool layouts = false;
-  std::string shape;  // in place of a model; empty: none
-  // Of throughput, as typed; the last of step and prefill, too. No contexts:
-  // 1K, or those of the lines of `tasks`.
+  std::string shape;  // replaces a model; empty: none
+  // throughput: as typed; step and prefill read `selects` too. Empty contexts:
+  // 1K, or the lengths of the lines of `tasks`.
   std::string batches = "1", contexts, selects = "dense";
-  std::string tasks;  // of throughput; empty: random tokens
-  // Of tiers; context, budgets and selection as typed. Batch and context of
-  // decode, too.
+  std::string tasks;  // throughput; empty: random tokens
+  // tiers: context, budgets and selection as typed. decode reads batch and
+  // context too.
   int tiers_batch = 1;
   std::string tiers_context = "32K", tiers_select = "quest:budget=1K";
-  // Of decode, as typed.
+  // decode: as typed.
   std::string decode_selects =
       "mean:budget=2K,quest:budget=2K,heads=kv,dense_layers=none,"
       "quest:budget=2K,dense_layers=none,quest:budget=2K";
   std::string cache_budgets = "4x", tiers_hints = "keep", prompt_file;
-  // Of tables, as typed.
+  // tables: as typed.
   std::string tables_shape = "llama-3.1-8b";
   std::string tables_contexts = "8K,32K,128K,512K,1M";
   std::string tables_batches = "1,4,16,32,64,256";
   std::string tables_selects = "quest:budget=2K,block=32";
-  // Of disk, as typed.
+  // disk: as typed.
   std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";
   BenchServeFlags serve;
 };
 
-// The checkpoint's folder, or the shape that stands in its place.
+// The checkpoint's folder, or the shape that replaces it.
 inline const std::string& ModelName(const BenchFlags& flags) {
   return flags.shape.empty() ? flags.engine.model : flags.shape;
 }

@@ -1,4 +1,5 @@
-// Cells of a table by selection, context and batch, and the requests of one.
+// BenchCell: a cell of a table by selection, context and batch, and its
+// requests.
 #ifndef WINNOW_BENCH_BENCH_CELLS_H_
 #define WINNOW_BENCH_BENCH_CELLS_H_
 
@@ -20,24 +21,24 @@ struct BenchCell {
   int batch = 0;
 };
 
-// Lists with commas, as typed, and the flags that they are typed after.
+// Lists as typed, separated by commas, with the flags that they belong to.
 struct BenchCellLists {
   std::string contexts_flag, contexts;
   std::string batches_flag, batches;
   std::string selects;
 };
 
-// Every selection with every context and batch.
+// Every combination of selection, context and batch.
 Result<std::vector<BenchCell>> BenchCellsOf(
     const BenchCellLists& lists, const NativeSelector& native_selector);
 
-// The numbers of a list such as 1,16 or 1K,32K. Fails where one is none, or
-// below 1, or above `most`; `flag` begins the message.
+// The numbers of a list such as 1,16 or 1K,32K. Fails if one is invalid, below
+// 1 or above `most`; `flag` begins the message.
 Result<std::vector<int>> ParseCounts(const std::string& flag,
                                      const std::string& list, int64_t most);
 
-// Tokens that a cell's request may generate: before the last one's prompt is
-// read, and `generated` that are measured.
+// The tokens that a cell's request may generate: until the last request's
+// prompt is read, and then the `generated` that are measured.
 int MaxTokensOf(const BenchCell& cell, const EngineFlags& flags, int generated);
 
 // An engine's options for requests of the cell that generate up to
@@ -46,13 +47,13 @@ Result<EngineOptions> EngineOptionsOf(const BenchCell& cell,
                                       const EngineFlags& flags,
                                       const Model& model, int max_tokens);
 
-// Whether such an engine's pool and selector can be had: the last cell must
-// not waste the others.
+// Fails if such an engine's pool or selector is impossible. Checked for all
+// cells first, so that the last one cannot waste the others' time.
 Status CheckCell(const EngineOptions& options, const Model& model,
                  const Backend& backend);
 
-// The requests of a cell, of random tokens, greedy: ends them all when it
-// goes. REQUIRES: the engine outlives it.
+// The requests of a cell: random tokens, greedy. The destructor ends them.
+// REQUIRES: the engine outlives it.
 class CellRequests {
  public:
   explicit CellRequests(Engine& engine) : engine_(engine) {}
@@ -65,13 +66,13 @@ class CellRequests {
              uint64_t seed);
   Status Add(const Request& request, int batch);
   Status Add(std::span<const Request> requests);
-  // Steps until all have a token.
+  // Steps until every request has generated a token.
   Status StepUntilAllGenerate();
-  // What request `index` has generated.
+  // The tokens that request `index` has generated.
   const std::vector<int32_t>& tokens(size_t index) const {
     return observers_[index].tokens;
   }
-  // Ends them all; what their KV cost.
+  // Ends all requests and returns their KV counters.
   std::vector<KvCounters> End();
 
  private:
@@ -88,7 +89,7 @@ class CellRequests {
   };
 
   Engine& engine_;
-  std::vector<Observer> observers_;  // never grows after Add
+  std::vector<Observer> observers_;  // constant size after Add
   std::vector<SequenceId> ids_;
 };
 

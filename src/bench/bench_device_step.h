@@ -1,5 +1,5 @@
-// winnow bench step on a GPU: what a decode step takes as its user sees it, as
-// the device sees it, and launch by launch.
+// winnow bench step on a GPU: the time of a decode step for its user, for the
+// device, and launch by launch.
 #ifndef WINNOW_BENCH_BENCH_DEVICE_STEP_H_
 #define WINNOW_BENCH_BENCH_DEVICE_STEP_H_
 
@@ -13,11 +13,11 @@ namespace winnow {
 
 struct DeviceStepOptions {
   EngineFlags engine;
-  int generated_tokens = 32;  // steps a round
+  int generated_tokens = 32;  // steps in a round
   int rounds = 3;
 };
 
-// Whether the cell can be measured: its context, KV and selection.
+// Fails if the cell cannot be measured: its context, KV and selection.
 Status CheckDeviceStep(const Backend& backend, const Model& model,
                        const DeviceStepOptions& options, const BenchCell& cell);
 

@@ -6,11 +6,11 @@
 
 namespace winnow {
 
-// What can be said of its flags before a model is there.
+// Checks of the flags that need no model.
 Status CheckPrefillFlags(const BenchFlags& flags);
 
-// A row for each of the flags' selections, prompts and chunks: see
-// bench_prompt.h. REQUIRES: CheckPrefillFlags found nothing.
+// Prints a row for each of the flags' selections, prompts and chunks: see
+// bench_prompt.h. REQUIRES: CheckPrefillFlags succeeded.
 Result<int> RunBenchPrefill(const BenchFlags& flags);
 
 }  // namespace winnow

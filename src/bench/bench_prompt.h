@@ -1,4 +1,5 @@
-// What the prompts of one cell take: lengths x selections x chunks.
+// MeasurePrompt: the time of one cell's prompts, by length, selection and
+// chunk.
 #ifndef WINNOW_BENCH_BENCH_PROMPT_H_
 #define WINNOW_BENCH_BENCH_PROMPT_H_
 
@@ -12,7 +13,7 @@ namespace winnow {
 struct PromptCell {
   std::string select;
   int prompt_tokens = 0;
-  int chunk_tokens = 0;  // at most, in a step
+  int chunk_tokens = 0;  // the most in one step
 };
 
 struct PromptOptions {
@@ -20,7 +21,7 @@ struct PromptOptions {
   int rounds = 3;
 };
 
-// Whether the cell can be measured: its context, KV and selection.
+// Fails if the cell cannot be measured: its context, KV and selection.
 Status CheckPrompt(const Backend& backend, const Model& model,
                    const PromptOptions& options, const PromptCell& cell);
 

@@ -1,5 +1,5 @@
-// A backend whose prompts cost next to nothing, and whose decode steps can be
-// looked into.
+// PromptlessBackend: a backend whose prompts cost next to nothing, and whose
+// decode steps can be profiled.
 #ifndef WINNOW_BENCH_BENCH_PROMPTLESS_H_
 #define WINNOW_BENCH_BENCH_PROMPTLESS_H_
 
@@ -12,30 +12,30 @@
 
 namespace winnow {
 
-// What a recorded step took on the device.
+// Device times of a recorded step.
 struct StepTimes {
-  double recorded_seconds = 0;       // all of it, replayed: the median
-  std::vector<LaunchTime> launches;  // each alone, one after the other
+  double recorded_seconds = 0;       // of the whole step, replayed: the median
+  std::vector<LaunchTime> launches;  // each alone, one after another
 };
 
-// Passes every call on, but between LeaveOut and Compute: then products,
-// attention and choices are left out, and random K and V are appended, so that
-// a context of any length is there after its appends and summaries. What
-// tokens mean is lost.
+// Forwards every call, except between LeaveOut and Compute. There it skips
+// products, attention and choices, and appends random K and V. Hence a context
+// of any length is ready after its appends and summaries; its tokens have no
+// meaning.
 class PromptlessBackend final : public ForwardingBackend {
  public:
-  // For prompts of the model in steps of at most `max_rows` rows. `bench`
-  // memory is taken from `real`. REQUIRES: model outlives this.
+  // For prompts of the model in steps of at most `max_rows` rows. Allocates its
+  // memory from `real`. REQUIRES: model outlives this.
   static Result<std::unique_ptr<PromptlessBackend>> Create(
       std::unique_ptr<Backend> real, const Model& model, int max_rows);
 
   void LeaveOut() { leaves_out_ = true; }
   void Compute() { leaves_out_ = false; }
-  // The next step that is replayed is also measured, `rounds` times. Its
-  // answers are those of the last time.
+  // Also measures the next replayed step, `rounds` times. Its results are those
+  // of the last time.
   void MeasureNextStep(int rounds) { rounds_ = rounds; }
-  // What was measured, once. Fails where the device did; nothing where no step
-  // has been replayed since.
+  // Returns the measurement once. Fails if the device failed; nothing if no
+  // step was replayed since.
   Result<std::optional<StepTimes>> TakeTimes();
 
   void Replay(Queue& queue, std::span<const std::byte> key,

@@ -1,4 +1,4 @@
-// Questions of a task file as the requests of a cell.
+// BenchQuestions: questions of a task file as the requests of a cell.
 #ifndef WINNOW_BENCH_BENCH_QUESTIONS_H_
 #define WINNOW_BENCH_BENCH_QUESTIONS_H_
 
@@ -15,26 +15,26 @@ namespace winnow {
 
 struct BenchQuestionsOptions {
   std::string file;
-  std::string model_folder;  // of the tokenizer
+  std::string model_folder;  // holds the tokenizer
   int most_requests = 1;     // of any cell
-  // Fewer than an answer has would leave none right.
+  // Must be at least an answer's length, or none could be right.
   int generated_tokens = 0;
 };
 
-// The first lines of a task file, of which each request of a cell has its own:
-// a question's tokens are fed as decode rows, so that what is chosen answers
-// it.
+// The first lines of a task file; each request of a cell has its own. A
+// question's tokens run as decode rows, so that the selector's choices decide
+// the answer.
 class BenchQuestions {
  public:
-  // Fails where the file has not as many lines, or a bad one, which is named.
+  // Fails if the file has too few lines, or a bad one, which the message names.
   static Result<BenchQuestions> Read(const Model& model,
                                      const BenchQuestionsOptions& options);
 
-  // Of the longest of the first `batch` prompts.
+  // The length of the longest of the first `batch` prompts.
   int PromptTokens(int batch) const;
-  // Those of the first `batch`: greedy, without an end.
+  // The first `batch` requests: greedy, without an end token.
   std::vector<Request> Requests(int batch) const;
-  // Whether what request `index` has drawn answers its question.
+  // True if the tokens of request `index` answer its question.
   Result<bool> IsRight(int index, std::span<const int32_t> drawn) const;
 
  private:

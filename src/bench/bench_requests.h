@@ -1,5 +1,5 @@
-// A batch of requests over some layers of one shape, for what ops take on
-// any device.
+// BenchRequests: a batch of requests over some layers of one shape, for timing
+// ops on any device.
 #ifndef WINNOW_BENCH_BENCH_REQUESTS_H_
 #define WINNOW_BENCH_BENCH_REQUESTS_H_
 
@@ -13,23 +13,22 @@
 
 namespace winnow {
 
-// Owns the KV of requests of equal length, random numbers in pages in random
-// order, and what a selector keeps of it, of some layers: summaries, clusters,
-// random gates, choices that are made once, at the row before the step's; and a
-// step's rows: the last token of each request as a decode row, or each
-// request whole as prefill rows. Ops are enqueued on its queue, and nothing is
-// waited for.
+// Owns the KV of requests of equal length in some layers: random numbers, with
+// pages in random order. Owns a selector's data for it: summaries, clusters,
+// random gates, and choices made once at the row before the step. Owns a step's
+// rows: the last token of each request as a decode row, or each whole request
+// as prefill rows. Enqueues ops on its queue and waits for nothing.
 class BenchRequests {
  public:
-  // Which layer blocks of the pool lie next to each other.
+  // The order of layer blocks in the pool.
   enum class PoolOrder { kLayerMajor, kKvBlockMajor };
-  // Where values lie: behind their page's keys (what the engine has), or behind
-  // all of the layer's. The latter wants a layer-major pool and summaries
+  // Where values lie: behind their page's keys (as in the engine), or behind
+  // all keys of the layer. The latter requires a layer-major pool and summaries
   // apart.
   enum class ValuePlace { kBehindKeys, kApart };
-  // Where summaries lie: in segments of many pages (what the engine has), one
-  // page after the other in any order, or behind the page's own K and V. The
-  // last two need a row a page, and no second level.
+  // Where summaries lie: in segments of many pages (as in the engine), page by
+  // page in any order, or behind the page's K and V. The last two require one
+  // row a page, and no second level.
   enum class SummaryPlace { kSegments, kPages, kBesideKv };
   struct Shape {
     int num_q_heads = 0;
@@ -40,17 +39,16 @@ class BenchRequests {
     int64_t context_tokens = 0;
     int num_layers = 1;
     bool prefill_rows = false;
-    std::string select = {};  // SPEC; empty: nothing is chosen
+    std::string select = {};  // SPEC; empty: no selector
     PoolOrder pool_order = PoolOrder::kLayerMajor;
     ValuePlace value_place = ValuePlace::kBehindKeys;
     SummaryPlace summary_place = SummaryPlace::kSegments;
-    // Select names next ranks too, up to so many times the budget; 0: it does
-    // not.
+    // Select also gives next ranks, up to this multiple of the budget; 0: none.
     double next_times = 0;
   };
-  // Of one layer: KV of all requests. (Summaries come on top.)
+  // KV bytes of all requests in one layer, without summaries.
   static int64_t LayerBytes(const Shape& shape);
-  // REQUIRES: backend outlives this; its device runs the selector.
+  // REQUIRES: backend outlives this; its device supports the selector.
   static Result<std::unique_ptr<BenchRequests>> Create(Backend& backend,
                                                        const Shape& shape);
 
@@ -60,41 +58,42 @@ class BenchRequests {
   LayerSelector SelectorOf(int layer) const;
 
   void Append(int layer);
-  // Closes what the rows' last token completes. REQUIRES of these: a selector.
+  // Completes the summaries of the rows' last token. REQUIRES of these: a
+  // selector.
   void Summarize(int layer);
   void Select(int layer);
-  // All that is kept, from the first token on: rows, and choices that end with
-  // the context; clusters.
+  // Makes all summaries from the first token on, with fixed choices at the
+  // context's end; and all clusters.
   void SummarizeAll(int layer);
   void ClusterKeys(int layer);
-  // Of what Select has estimated. MergeStates: of that and of as much again.
-  // REQUIRES: the selector estimates.
+  // ReadEstimates attends the estimates of Select. MergeStates merges two
+  // states of that size. REQUIRES: the selector estimates.
   void ReadEstimates(int layer);
   void MergeStates();
   void ReadPicks(int layer);
   void ReadEverything(int layer);
 
-  // Of one layer's op, what must be moved at least: q, k and v that come,
-  // what becomes of them; keys that are summarised; summaries; K and V.
+  // Minimal bytes moved by one layer's op. Append: q, k and v in and out;
+  // Summarize: the summarised keys; Select: summaries.
   double append_bytes() const;
   double summarized_bytes() const;
   double summary_bytes() const;
-  // Of a gate: weights, once, and their products.
+  // Of a gate's query: the weights, read once, and their products.
   double gate_query_bytes() const;
   double gate_query_flops() const;
-  double select_flops() const;  // gates' queries, and scores
-  // Of SummarizeAll: keys, once, and what comes of them.
+  double select_flops() const;  // gates' queries and scores
+  // Of SummarizeAll: keys, read once, and its output.
   double all_summaries_bytes() const;
   double all_summaries_flops() const;
-  double index_bytes() const;  // keys and values, once, and what is kept
+  double index_bytes() const;  // keys and values, read once, and the output
   double index_flops() const;
   double combine_bytes() const;
   double kv_bytes() const;
-  // q k^T and p v that causality leaves, of a layer.
+  // q k^T and p v under causality, in one layer.
   double read_flops() const;
-  // K and V that the lists of the last Select name; waits for it.
+  // Bytes of K and V in the lists of the last Select; waits for it.
   Result<double> PickedBytes();
-  // What is kept of the clusters that they estimate.
+  // Bytes of the clusters' data that the estimates read.
   Result<double> EstimatedBytes();
 
  private:
@@ -118,7 +117,7 @@ class BenchRequests {
   bool has_clusters() const {
     return program_.rows.kind == SummaryRows::Kind::kClusters;
   }
-  // Summary rows of all requests and KV heads, of a layer.
+  // Summary rows of all requests and KV heads in a layer.
   double num_rows(const SummaryRows& rows) const;
   AttendArgs ArgsOf(int layer, const AttendSource& source) const;
   int64_t rows_a_request() const {
@@ -133,10 +132,10 @@ class BenchRequests {
   LayerCache cache_;  // of layer 0
   SelectProgram program_;
   SummaryTable summaries_;  // of layer 0
-  // From a layer's layer blocks and summaries to the next one's.
+  // Distances between one layer's layer blocks or summaries and the next one's.
   int64_t layer_stride_bytes_ = 0, summary_stride_bytes_ = 0;
   PickLists lists_, next_lists_;
-  SlotTable slots_;  // as far as next ranks look at it
+  SlotTable slots_;  // the fields that next ranks use
   // By layer: [layers, kv_heads, inputs, k_dim].
   View gate_q_, gate_k_;
   View frequencies_, rope_scale_;  // no rotation
@@ -145,7 +144,7 @@ class BenchRequests {
   int64_t fixed_stride_bytes_ = 0;
   View context_tokens_;  // i32 [requests]
   std::array<View, 2> outs_, lses_;
-  View first_token_;   // i32 [requests]: as the row's step begins
+  View first_token_;   // i32 [requests]: the first token of the row's step
   View from_nothing_;  // i32 [requests]: zeros
   View q_, out_;       // [layers or 1, rows, q_heads, head_dim], [rows, ...]
   TokenInputs inputs_;

@@ -1,4 +1,4 @@
-// winnow bench step: prompts and decode through the whole engine.
+// winnow bench step: prompts and decode steps through the whole engine.
 #ifndef WINNOW_BENCH_BENCH_STEP_H_
 #define WINNOW_BENCH_BENCH_STEP_H_
 
@@ -6,14 +6,14 @@
 
 namespace winnow {
 
-// What can be said of its flags before a model is there.
+// Checks of the flags that need no model.
 Status CheckStepFlags(const BenchFlags& flags);
 
-// On the CPU, runs requests of random tokens and sets their rates beside the
-// roofs of the same round: the products of the prompt alone, the machine's
-// plain parallel read, and the same read of the weights. On a GPU, a row for
-// each selection, prompt and batch: see bench_device_step.h. Prints medians
-// over the rounds. REQUIRES: CheckStepFlags found nothing.
+// On the CPU, runs requests of random tokens and compares their rates with
+// roofs of the same round. These are the prompt's products alone, the machine's
+// plain parallel read, and the same read of the weights. On a GPU, prints a row
+// for each selection, prompt and batch: see bench_device_step.h. Prints medians
+// over the rounds. REQUIRES: CheckStepFlags succeeded.
 Result<int> RunBenchStep(const BenchFlags& flags);
 
 }  // namespace winnow

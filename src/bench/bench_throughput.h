@@ -6,14 +6,14 @@
 
 namespace winnow {
 
-// What can be said of its flags before a model is there.
+// Checks of the flags that need no model.
 Status CheckThroughputFlags(const BenchFlags& flags);
 
-// For each of the flags' selections, contexts and batches: requests of random
-// tokens that arrive together; or of each selection and batch questions of a
-// task file, and how many answers are right. Prints the time to the first token
-// of the last of them, and the time of a step in which all generate; medians.
-// REQUIRES: CheckThroughputFlags found nothing.
+// Runs requests of random tokens that arrive together, for each of the flags'
+// selections, contexts and batches. With a task file, runs its questions for
+// each selection and batch and counts right answers. Prints the time until all
+// have a first token, and the time of a step in which all generate; medians.
+// REQUIRES: CheckThroughputFlags succeeded.
 Result<int> RunBenchThroughput(const BenchFlags& flags);
 
 }  // namespace winnow

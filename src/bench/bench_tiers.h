@@ -6,18 +6,17 @@
 
 namespace winnow {
 
-// What can be said of its flags before a model is there.
+// Checks of the flags that need no model.
 Status CheckTiersFlags(const BenchFlags& flags);
 
-// Engines side by side, whose requests begin alike: one that has a device's
-// pool alone, one with a host's beside it that nobody needs, and one for each
-// cache budget, whose requests have slots. In each round every engine takes its
-// turn of some steps, in another order each time; a round's figures are ratios
-// to the first engine's turn in it, and what is printed are their medians. All
-// must draw the same tokens. Beside them Fetch's lookup, where nothing is
-// missing, of 2,048 picks a request in all layers that choose, as a share of
-// the first engine's step. On the CPU alone.
-// REQUIRES: CheckTiersFlags found nothing.
+// Runs engines side by side with equal requests. One has a device pool alone,
+// one an unused host pool beside it. Further ones, one for each cache budget,
+// have requests with cache slots. In each round every engine takes a turn of
+// some steps, in changing order. A round's figures are ratios to the first
+// engine's turn; prints their medians. All engines must draw the same tokens.
+// Also prints Fetch's lookup of 2,048 picks a request in all selecting layers,
+// without misses, as a share of the first engine's step. On the CPU alone.
+// REQUIRES: CheckTiersFlags succeeded.
 Result<int> RunBenchTiers(const BenchFlags& flags);
 
 }  // namespace winnow

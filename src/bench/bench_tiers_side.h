@@ -1,4 +1,4 @@
-// One of the engines that winnow bench tiers sets side by side.
+// TiersSide: one of the engines that winnow bench tiers compares.
 #ifndef WINNOW_BENCH_BENCH_TIERS_SIDE_H_
 #define WINNOW_BENCH_BENCH_TIERS_SIDE_H_
 
@@ -15,21 +15,21 @@
 
 namespace winnow {
 
-// What the requests have besides the device's pool.
+// The tiers of the requests beside the device's pool.
 struct Tiers {
   std::string name;
   bool has_host = false;
   bool has_disk = false;
-  std::string cache_budget = {};  // as typed; empty: whole pages
+  std::string cache_budget = {};  // as typed; empty: resident pages
   HintOptions hints = {};
 };
 
-// "resident", "unused", with a disk "unused, disk", and one for each cache
-// budget and kind of hints of the flags.
+// "resident", "unused", with a disk "unused, disk", and one for each of the
+// flags' cache budgets and kinds of hints.
 Result<std::vector<Tiers>> TiersOf(const BenchFlags& flags);
 
-// Says what Fetch takes, fetches included. REQUIRES: ops have ended when they
-// return.
+// Measures the time of Fetch, transfers included. REQUIRES: an op has ended
+// when its call returns.
 class TimedFetch final : public ForwardingBackend {
  public:
   explicit TimedFetch(std::unique_ptr<Backend> real)
@@ -37,23 +37,23 @@ class TimedFetch final : public ForwardingBackend {
 
   void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override;
-  // Since the last call.
+  // Seconds since the last call.
   double TakeSeconds() { return std::exchange(seconds_, 0); }
 
  private:
   double seconds_ = 0;
 };
 
-// Owns an engine, its requests, and what its turns took. REQUIRES: the backend,
-// whose Fetch `timed` is, and the model outlive it.
+// Owns an engine, its requests, and the times of its turns. REQUIRES: the
+// backend, which contains `timed`, and the model outlive it.
 class TiersSide {
  public:
-  // A step's seconds, mean over a turn's steps.
+  // Seconds of a step, averaged over a turn.
   struct Turn {
     double step_seconds = 0, fetch_seconds = 0;
   };
 
-  // `disk`: null where the tiers have none.
+  // `disk`: null without a disk tier.
   static Result<std::unique_ptr<TiersSide>> Create(
       Backend& backend, TimedFetch& timed, const Model& model,
       const EngineOptions& options, Tiers tiers,
@@ -63,8 +63,8 @@ class TiersSide {
   CellRequests& requests() { return *requests_; }
   const std::vector<Turn>& turns() const { return turns_; }
 
-  // So many steps that no turn counts. Fails where the disk has not kept what
-  // the prompt has left by then.
+  // Runs steps that no turn counts. Fails if the disk has not written the
+  // prompt's pages by then.
   Status WarmUp(int num_steps);
   Status TakeTurn(int num_steps);
 

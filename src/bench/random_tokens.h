@@ -1,4 +1,4 @@
-// Tokens that mean nothing, for measurements.
+// RandomTokens: tokens without meaning, for measurements.
 #ifndef WINNOW_BENCH_RANDOM_TOKENS_H_
 #define WINNOW_BENCH_RANDOM_TOKENS_H_
 

@@ -1,5 +1,5 @@
-// Which running sequences give up whole pages where the device lacks room: a
-// pure function from a snapshot to a decision.
+// Chooses running sequences that move resident pages to the host when the
+// device is short of KV blocks. A pure function from a snapshot to a decision.
 #ifndef WINNOW_KV_DEMOTION_H_
 #define WINNOW_KV_DEMOTION_H_
 
@@ -11,20 +11,22 @@
 
 namespace winnow {
 
-// What a sequence would do for others.
+// The effect of moving one sequence's pages to the host.
 struct DemotionOffer {
   SequenceId sequence;
-  int64_t num_pages = 0;           // that would leave, for the host
-  int64_t num_slot_kv_blocks = 0;  // that it would get for its slots
+  int64_t num_pages = 0;  // resident pages that would move to the host
+  // KV blocks that the sequence would need for its cache slots.
+  int64_t num_slot_kv_blocks = 0;
 
   int64_t gain() const { return num_pages - num_slot_kv_blocks; }
 };
 
-// Who gives up pages, so that at least `num_wanted` KV blocks come free: those
-// who gain most first, of these the one that stands last in `offers`. Each is
-// taken whole or not at all. Nobody whose pages the host, which has room for
-// `num_host_pages`, cannot take beside those of the others, nobody who gains
-// nothing; and nobody at all where that does not suffice.
+// Chooses sequences until at least `num_wanted` KV blocks come free. The
+// largest gain goes first; of equal gains, the last in `offers`. A chosen
+// sequence gives up all its pages of the offer. Skips a sequence that gains
+// nothing, and one whose pages do not fit the `num_host_pages` of the host
+// beside the pages chosen before. Returns nothing if the sum does not reach
+// `num_wanted`.
 std::vector<SequenceId> ChooseDemotions(std::span<const DemotionOffer> offers,
                                         int64_t num_wanted,
                                         int64_t num_host_pages);

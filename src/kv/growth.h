@@ -1,4 +1,5 @@
-// What a step wants of the cache and what it gets, as plain data.
+// A step's demand on the cache and the copies that follow from it, as plain
+// data.
 #ifndef WINNOW_KV_GROWTH_H_
 #define WINNOW_KV_GROWTH_H_
 
@@ -9,8 +10,9 @@
 
 namespace winnow {
 
-// A pending step writes the next `num_tokens` tokens of a sequence. Zero where
-// it writes tokens that the sequence already owns: a chunk's later layers.
+// A pending step writes the next `num_tokens` tokens of a sequence. Zero if the
+// step writes tokens that the sequence already owns, as a chunk's later layers
+// do.
 struct Growth {
   SequenceId sequence;
   int num_tokens = 0;
@@ -26,7 +28,7 @@ struct KvBlockCopy {
   friend bool operator==(const KvBlockCopy&, const KvBlockCopy&) = default;
 };
 
-// A whole page's bytes, from one tier to the other.
+// All bytes of one page, copied from one tier to the other.
 struct TierCopy {
   enum class Direction : uint8_t { kToHost, kToDevice };
   Direction direction = Direction::kToHost;
@@ -44,9 +46,10 @@ constexpr int64_t NewPages(int64_t num_tokens, int64_t num_added,
          PagesFor(num_tokens, page_tokens);
 }
 
-// What stands against a wish: enough for an error that names limit and value.
+// A demand for pages beside the pages that are free. An error message can name
+// both.
 struct PageNeed {
-  int64_t num_needed = 0;  // pages to be taken, copies of shared ones included
+  int64_t num_needed = 0;  // pages to take, copies of shared pages included
   int64_t num_free = 0;
 
   bool fits() const { return num_needed <= num_free; }

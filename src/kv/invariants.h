@@ -1,4 +1,4 @@
-// What always holds between the pool and the tables, as checks on plain data.
+// Invariants between the pool and the page tables, as checks on plain data.
 #ifndef WINNOW_KV_INVARIANTS_H_
 #define WINNOW_KV_INVARIANTS_H_
 
@@ -14,14 +14,14 @@ struct TableSnapshot {
   SequenceId sequence;
   int num_tokens = 0;
   int num_sealed = 0;
-  std::vector<KvBlockId> pages;           // kNoKvBlock: not whole
-  std::vector<KvBlockId> far_pages = {};  // of the host; kNoKvBlock: whole
+  std::vector<KvBlockId> pages;           // kNoKvBlock: offloaded
+  std::vector<KvBlockId> far_pages = {};  // on the host; kNoKvBlock: resident
 
   friend bool operator==(const TableSnapshot&, const TableSnapshot&) = default;
 };
 
-// A KV block that the prefix index holds too, and how many sequences it knows
-// of.
+// A KV block that the prefix index holds too, and the number of its users
+// there.
 struct IndexedSnapshot {
   KvBlockId kv_block;
   uint32_t num_users = 0;
@@ -30,7 +30,7 @@ struct IndexedSnapshot {
                          const IndexedSnapshot&) = default;
 };
 
-// A tier's KV blocks.
+// The KV blocks of one tier.
 struct PoolSnapshot {
   int64_t num_free = 0;                   // as the pool counts
   int64_t num_in_use = 0;                 // as the pool counts
@@ -40,7 +40,7 @@ struct PoolSnapshot {
   friend bool operator==(const PoolSnapshot&, const PoolSnapshot&) = default;
 };
 
-// What a sequence without tokens has been lent.
+// The loan of a sequence without tokens.
 struct LoanSnapshot {
   SequenceId sequence;
   std::vector<KvBlockId> kv_blocks, hosts;
@@ -62,20 +62,20 @@ struct KvSnapshot {
   friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
 };
 
-// Names whatever is broken, a line each; empty where all holds:
-//  * on each tier free + in use = total, and both are what the KV blocks
-//    themselves say;
-//  * a KV block has as many references as tables that hold it, and one more
-//    where the prefix index does, which knows how many tables; one that is
-//    lent has one, and a free one none;
-//  * one on the host likewise, but that the index knows no tables;
-//  * who has a loan has a table without tokens;
-//  * no table holds a KV block twice, or one that does not exist;
-//  * a table has the pages that its tokens need, and sealed <= owned;
-//  * a page is on the device or held on the host, and on the device where its
-//    tokens are not all sealed;
-//  * a page with tokens that are not sealed yet has one owner: a step may
-//    still be writing it.
+// Returns one line for each broken invariant; empty if all hold:
+// - On each tier, free + in use = total, and both equal the sums over KV
+//   blocks.
+// - A KV block has one reference for each table that holds it. It has one more
+//   if the prefix index holds it; the index then knows the number of tables.
+// - A lent KV block has one reference, a free one none.
+// - On the host the same holds, except that the index does not count tables.
+// - A sequence with a loan has a table without tokens.
+// - No table holds a KV block twice, or one that does not exist.
+// - A table has the pages that its tokens need, and sealed <= owned.
+// - A page is resident or held on the host. A page with unsealed tokens is
+//   resident.
+// - A page with unsealed tokens has one owner, because a step may be writing
+//   it.
 std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot);
 
 }  // namespace winnow

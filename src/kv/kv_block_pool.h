@@ -1,4 +1,5 @@
-// Which KV blocks of a tier are free, and how many tables hold each other one.
+// Which KV blocks of a tier are free, and how many tables hold each of the
+// rest.
 #ifndef WINNOW_KV_KV_BLOCK_POOL_H_
 #define WINNOW_KV_KV_BLOCK_POOL_H_
 
@@ -10,23 +11,23 @@
 
 namespace winnow {
 
-// Ids stay below the two largest words: the largest marks a page without an
-// KV block in a device's tables, the one below it an entry not yet written.
+// Ids stay below the two largest words. In a device's tables the largest marks
+// a page without a KV block; the other marks an entry not yet written.
 inline constexpr int64_t kMaxKvBlocks = 0xfffffffe;
 // In a table: the page has no KV block of that tier.
 inline constexpr KvBlockId kNoKvBlock(0xffffffff);
 
 // Owns the right to use KV blocks [0, num_kv_blocks), not their bytes. Used by
-// the engine's thread alone. At all times a KV block is either free, or in use
-// with at least one reference; free + in use = total. The lowest free id goes
-// first, so that the same requests give the same addresses in every run.
+// the engine's thread alone. A KV block is always either free, or in use with
+// at least one reference; free + in use = total. Take returns the lowest free
+// id, so the same requests get the same addresses in every run.
 class KvBlockPool {
  public:
   // REQUIRES: 0 <= num_kv_blocks <= kMaxKvBlocks.
   explicit KvBlockPool(int64_t num_kv_blocks);
   KvBlockPool(const KvBlockPool&) = delete;
   KvBlockPool& operator=(const KvBlockPool&) = delete;
-  // CHECKs that every KV block came home.
+  // CHECKs that every KV block was released.
   ~KvBlockPool();
 
   int64_t num_kv_blocks() const {
@@ -34,21 +35,22 @@ class KvBlockPool {
   }
   int64_t num_free() const { return num_free_; }
   int64_t num_in_use() const { return num_kv_blocks() - num_free_; }
-  // Zero for a free KV block. REQUIRES: id is of this pool.
+  // Zero for a free KV block. REQUIRES: `id` is of this pool.
   uint32_t num_references(KvBlockId id) const;
   bool is_free(KvBlockId id) const;
-  // Another one from each Take and NewVersion on: as long as it is the same,
-  // nobody else was let write the KV block's bytes, free or not.
+  // Changes with each Take and NewVersion. An equal version proves that nothing
+  // was allowed to write the bytes since, even if the KV block is free.
   uint64_t version(KvBlockId id) const;
 
-  // Takes the lowest free KV block, with one reference; nothing if none is
+  // Takes the lowest free KV block, with one reference. Nothing if none is
   // free.
   std::optional<KvBlockId> Take();
   // Adds a reference. REQUIRES: the KV block is in use.
   void Share(KvBlockId id);
   // Drops a reference; the last one frees the KV block. REQUIRES: it is in use.
   void Release(KvBlockId id);
-  // Whoever has it will write what others may know. REQUIRES: it is in use.
+  // Declares that the holder will change the bytes, so copies of them become
+  // stale. REQUIRES: the KV block is in use.
   void NewVersion(KvBlockId id);
 
  private:
@@ -56,10 +58,10 @@ class KvBlockPool {
 
   std::vector<uint32_t> references_;  // [num_kv_blocks]
   std::vector<uint64_t> versions_;    // [num_kv_blocks]
-  // A bit a KV block, set where it is free: a scan of 64 KV blocks a word finds
-  // the lowest without a heap, and going back leaves no trace of the order.
+  // One bit for each KV block, set if it is free. A scan of words finds the
+  // lowest free one without a heap, and the order of releases leaves no trace.
   std::vector<uint64_t> free_bits_;
-  size_t first_word_ = 0;  // no word below it has a free bit
+  size_t first_word_ = 0;  // words below it have no free bit
   int64_t num_free_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// NearPlaces: which pages that left the device have layer blocks of the layers
-// that are read whole.
+// NearPlaces: numbers the offloaded pages that keep layer blocks of the dense
+// layers on the device.
 #ifndef WINNOW_KV_NEAR_PLACES_H_
 #define WINNOW_KV_NEAR_PLACES_H_
 
@@ -11,22 +11,24 @@
 
 namespace winnow {
 
-// Owns numbers alone, of one sequence: a place is room for the layer blocks of
-// one page. No two pages have the same one; the lowest that is free goes first,
-// so that there are never more than pages had at once. Touches no byte.
+// A place is room for the layer blocks of one page. Owns the numbers of one
+// sequence and touches no bytes. No two pages share a place. The lowest free
+// place goes first, so the number of places never exceeds the greatest number
+// of pages at one time.
 class NearPlaces {
  public:
-  // Pages [first, end) have places; those that had none are added.
+  // Gives places to pages [first, end) that have none.
   void Cover(int64_t first_page, int64_t end_page);
-  // Pages before `end_page` have none.
+  // Takes the places of pages before `end_page`.
   void Uncover(int64_t end_page);
 
-  // Of a page; nothing where it has none.
+  // The place of a page; nothing if it has none.
   std::optional<int64_t> PlaceOf(int64_t page) const;
-  // Places that have been given, and what these are with so many pages more.
+  // The number of places ever given, and the same if `num_pages` more were
+  // covered.
   int64_t num_places() const { return num_places_; }
   int64_t NumPlacesWith(int64_t num_pages) const;
-  // Pages that Cover has added since the last call, and that still have places.
+  // Pages that Cover has added since the last call and that still have places.
   [[nodiscard]] std::vector<int64_t> TakeAdded() {
     return std::exchange(added_, {});
   }
@@ -35,7 +37,7 @@ class NearPlaces {
   static constexpr int64_t kNone = -1;
 
   std::vector<int64_t> places_;  // by page
-  std::set<int64_t> free_;       // of the places that have been given
+  std::set<int64_t> free_;       // among places ever given
   int64_t num_places_ = 0;
   std::vector<int64_t> added_;
 };

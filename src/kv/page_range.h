@@ -1,4 +1,4 @@
-// Pages of a sequence that leave the device together, as plain data.
+// A range of a sequence's pages that leave the device together, as plain data.
 #ifndef WINNOW_KV_PAGE_RANGE_H_
 #define WINNOW_KV_PAGE_RANGE_H_
 
@@ -6,7 +6,7 @@
 
 namespace winnow {
 
-// Pages [first, end), of which `num_whole` are on the device.
+// Pages [first, end), of which `num_whole` are resident.
 struct PageRange {
   int64_t first = 0;
   int64_t end = 0;

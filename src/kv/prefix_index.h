@@ -1,4 +1,4 @@
-// Which KV blocks hold the KV of which beginnings of texts: found by tokens.
+// PrefixIndex: finds the KV blocks that hold the KV of a text's first pages.
 #ifndef WINNOW_KV_PREFIX_INDEX_H_
 #define WINNOW_KV_PREFIX_INDEX_H_
 
@@ -20,12 +20,12 @@
 
 namespace winnow {
 
-// The beginning of a text, page by page. All that KV depends on besides its
-// tokens is in `root`; what differs from page to page, in their kinds. Both
-// are the caller's words: what is equal is shared, whatever it means.
+// The beginning of a text, page by page. `root` names everything beside the
+// tokens on which KV depends; page kinds name the differences between pages.
+// The index compares both for equality and does not interpret them.
 struct PrefixPath {
   std::string_view root;
-  // Only whole pages count; there are at least as many as the pages asked for.
+  // Only full pages count. REQUIRES: at least as many as the pages asked for.
   std::span<const int32_t> tokens;
 
   std::span<const int32_t> Page(size_t page) const {
@@ -33,44 +33,45 @@ struct PrefixPath {
   }
 };
 
-// What is there of a path: its first pages, some on the device and behind them
-// some that lie on the host alone.
+// The pages found for a path: first those on the device, then those on the host
+// alone.
 struct PrefixHit {
   std::vector<KvBlockId> kv_blocks;            // [pages on the device]
   std::vector<KvBlockId> host_kv_blocks = {};  // [pages on the host alone]
   std::vector<PageKind> kinds;                 // [pages]
 
-  // The same, of its first pages alone.
+  // Keeps the first `num_pages` pages.
   void Shorten(size_t num_pages);
 };
 
-// Where a page lies: in one of the two at least.
+// Where a page lies: on at least one of the two tiers.
 struct PagePlaces {
   std::optional<KvBlockId> device = {};
   std::optional<KvBlockId> host = {};
 };
 
-// A tree of pages under roots, each found by a hash of its parent, its kind and
-// its tokens, and only where all three are equal: two pages of one hash are a
-// miss for the one that came later, never a wrong answer. Decides, and touches
-// neither byte nor pool: whoever owns the KV blocks adds a reference for each
-// that is taken, and drops it when the KV block is given back. Used by the
-// engine's thread alone; the same calls give the same answers.
+// A tree of pages under roots. A hash of parent, kind and tokens finds a page;
+// all three are then compared. Of two pages with one hash the later one is a
+// miss, never a wrong answer. The index touches neither bytes nor pools. Its
+// owner adds a reference for each KV block that the index takes, and drops it
+// for each that the index returns. Used by the engine's thread alone. The same
+// calls give the same answers.
 //
-// A page lies on the device, on the host, or on both: then its host copy is a
-// duplicate. It has as many users as sequences hold its KV block; without any
-// it is idle, and may leave the device. Pages are used from a root on, so those
-// above one in use are in use too, and those above one on the device lie there
-// too: every idle page can be had, those with none of the device below them
-// first, and the least recently used of these before others. On the host
-// duplicates go first (that of the page which was used last, as it will need
-// it last), then what lies there alone, leaf by leaf, least recently used
-// first. At most a page a KV block is kept, and what BrokenInvariants lists
-// holds after every call, but for Enter by a sequence that ends with it, and
-// PinHost until Promote.
+// A page lies on the device, on the host, or on both; then its host copy is a
+// duplicate. Its users are the sequences that hold its KV block. A page without
+// users is idle and may leave the device. Every page above a used page is used,
+// and every page above a device page lies on the device. Hence every idle page
+// can leave in time. Pages without device pages below go first, in order of
+// last use.
+//
+// On the host duplicates go first. Of these the most recently used goes first,
+// because its device copy stays longest. Then pages on the host alone go, from
+// the leaves, in order of last use. A KV block holds at most one page. The
+// invariants of BrokenInvariants hold after every call. The exceptions are
+// Enter by a sequence that ends with it, and the time from PinHost to Promote.
 class PrefixIndex {
  public:
-  // `hash_mask` is for tests that want pages of one hash.
+  // `hash_mask` lets tests force equal hashes.
   explicit PrefixIndex(int64_t num_kv_blocks, uint64_t hash_mask = ~uint64_t{0},
                        int64_t num_host_kv_blocks = 0)
       : hash_mask_(hash_mask),
@@ -78,83 +79,84 @@ class PrefixIndex {
         node_of_host_kv_block_(static_cast<size_t>(num_host_kv_blocks), kNone) {
   }
 
-  // The longest beginning of the path that is there, at most `max_pages`. A
-  // page is of the first of `kinds` that is there in its place.
+  // The longest known beginning of the path, at most `max_pages`. Each page has
+  // the first of `kinds` that is known at its place.
   PrefixHit Find(const PrefixPath& path, size_t max_pages,
                  std::span<const PageKind> kinds) const;
 
-  // Pages of `path`, of `kinds`, lie in `kv_blocks`, held by one sequence.
-  // Those that are new, or lay on the host alone, are pages on the device from
-  // here on with that one user, and are returned. Ends at a page that lies in
-  // another's KV block of the device already: a page
-  // below it would be used without it. A sequence that ends with this call
-  // `passes` such pages. REQUIRES: as many kinds as KV blocks; a KV block that
-  // is here stands for that page.
+  // Enters pages of `path` in `kv_blocks`, which one sequence holds. New pages,
+  // and pages that lay on the host alone, now lie on the device with that one
+  // user. Their KV blocks are returned. Stops at a page that already lies in
+  // another KV block of the device. A page below it would have a user that it
+  // lacks. With `passes`, for a sequence that ends with this call, continues
+  // below such pages. REQUIRES: one kind for each KV block; a KV block that is
+  // known stands for that page.
   std::vector<KvBlockId> Enter(const PrefixPath& path,
                                std::span<const PageKind> kinds,
                                std::span<const KvBlockId> kv_blocks,
                                bool passes);
 
-  // Pages of `path`, of `kinds`, lie in these KV blocks of the host, held by a
-  // sequence, which is none of their users; kNoKvBlock: it does not hold that
-  // one there. Those that are new lie on the host alone from here on, and are
-  // returned. Ends at a page that is neither there nor in a KV block, or whose
-  // KV block stands for another page. REQUIRES: as many kinds as KV blocks.
+  // Enters pages of `path` in KV blocks of the host. A sequence holds these KV
+  // blocks but does not count as a user; kNoKvBlock means that it does not hold
+  // that page there. New pages lie on the host alone, and their KV blocks are
+  // returned. Stops at a page that is unknown and has no KV block, or whose KV
+  // block stands for another page. REQUIRES: one kind for each KV block.
   std::vector<KvBlockId> EnterHost(const PrefixPath& path,
                                    std::span<const PageKind> kinds,
                                    std::span<const KvBlockId> host_kv_blocks);
 
-  // One more, or one less, sequence holds these KV blocks: those that are no
-  // pages of the index are left out. All that are, are now the last used.
-  // REQUIRES: Unpin takes back what Pin or Enter gave.
+  // Adds or removes one user of these KV blocks, and marks them as last used.
+  // KV blocks that the index does not know are skipped. REQUIRES: Unpin undoes
+  // a Pin or an Enter.
   void Pin(std::span<const KvBlockId> kv_blocks);
   void Unpin(std::span<const KvBlockId> kv_blocks);
 
-  // Where the page lies that leaves the device next; nothing where none on it
-  // is idle.
+  // Where the page lies that would leave the device next; nothing if no page on
+  // it is idle.
   std::optional<PagePlaces> NextToEvict() const;
-  // The same of `num_pages`, one after the other; fewer where fewer are idle.
+  // The next `num_pages` to leave, in order; fewer if fewer are idle.
   std::vector<PagePlaces> NextToEvict(int64_t num_pages) const;
-  // Another number where that may have become another answer.
+  // Changes whenever the result of NextToEvict may change.
   uint64_t order_version() const { return order_version_; }
-  // That page leaves the device, and is forgotten unless it lies on the host
-  // too. Its KV block; nothing where there is none. REQUIRES: it lies on the
-  // host, or no page is below it.
+  // Removes the next page from the device and returns its KV block. The index
+  // forgets the page unless it lies on the host too. Nothing if no page is
+  // idle. REQUIRES: the page lies on the host, or no page is below it.
   std::optional<KvBlockId> Evict();
 
-  // The page in `kv_block` lies in `host` too. REQUIRES: it lay on the device
-  // alone, and no page in `host`.
+  // The page in `kv_block` now lies in `host` too. REQUIRES: it lay on the
+  // device alone, and `host` held no page.
   void AddHost(KvBlockId kv_block, KvBlockId host);
-  // Gives up a host KV block, and forgets the page that lies nowhere else;
-  // nothing where each holds the only copy of a page that is pinned or above
-  // others.
+  // Gives up a host KV block, and forgets its page if that lies nowhere else.
+  // Nothing if each host KV block holds the only copy of a page that is pinned
+  // or has pages below.
   std::optional<KvBlockId> EvictHost();
-  // One more user of pages that lie on the host alone, and will be promoted.
+  // Adds a user to pages that lie on the host alone and will be promoted.
   void PinHost(std::span<const KvBlockId> host_kv_blocks);
-  // The page in `host`, pinned, lies in `kv_block` of the device too.
-  // REQUIRES: so does the page above it; no page lies in `kv_block`.
+  // The pinned page in `host` now lies in `kv_block` of the device too.
+  // REQUIRES: so does the page above it; `kv_block` holds no page.
   void Promote(KvBlockId host, KvBlockId kv_block);
 
-  // Where the page in `host` lies, if it is one of the index, and the one right
-  // below that in `above`, or without one the first of a text.
+  // The places of the page in `host`, if the index has it right below the page
+  // in `above`. Without `above` it must be the first page of a text.
   std::optional<PagePlaces> FindBelow(std::optional<KvBlockId> above,
                                       KvBlockId host) const;
 
-  // Forgets the path's pages of the first of `kinds`, deepest first, whoever
-  // uses them, and says where they lay. Walks as Find does. REQUIRES: they are
-  // the path's end, no others are below them, and none has more than one user.
+  // Forgets the path's pages of the first of `kinds`, deepest first, with or
+  // without users. Returns their places. Walks as Find does. REQUIRES: the
+  // pages end the path, no others are below them, and none has more than one
+  // user.
   std::vector<PagePlaces> Forget(const PrefixPath& path,
                                  std::span<const PageKind> kinds);
 
-  // Whether Withdraw may have the pages in `kv_blocks`, each below the one
-  // before: nothing else is below them, and none has more than one user.
+  // True if Withdraw may remove the pages in `kv_blocks`, each below the one
+  // before. Nothing else is below them, and none has more than one user.
   bool CanWithdraw(std::span<const KvBlockId> kv_blocks) const;
-  // Forgets them, deepest first, and says where they lay. REQUIRES:
+  // Forgets the pages, deepest first, and returns their places. REQUIRES:
   // CanWithdraw.
   std::vector<PagePlaces> Withdraw(std::span<const KvBlockId> kv_blocks);
 
   bool Holds(KvBlockId kv_block) const { return NodeOf(kv_block) != kNone; }
-  // Where a duplicate lies of what is in `kv_block`.
+  // The host KV block with a duplicate of the page in `kv_block`.
   std::optional<KvBlockId> HostOf(KvBlockId kv_block) const {
     return Holds(kv_block) ? nodes_[NodeOf(kv_block)].places.host
                            : std::nullopt;
@@ -162,12 +164,12 @@ class PrefixIndex {
   bool HasPagesBelow(KvBlockId kv_block) const {
     return Holds(kv_block) && nodes_[NodeOf(kv_block)].num_children > 0;
   }
-  // How many of these have a user.
+  // The number of these KV blocks that have a user.
   int64_t NumUsed(std::span<const KvBlockId> kv_blocks) const;
   int64_t num_pages() const { return num_pages_; }
-  // On the device.
+  // Idle pages on the device.
   int64_t num_idle() const { return num_idle_; }
-  // Users beyond the first, over all pages.
+  // Users beyond the first, summed over all pages.
   int64_t num_repeated() const { return num_repeated_; }
   PrefixSnapshot Snapshot() const;
 
@@ -175,7 +177,7 @@ class PrefixIndex {
   using NodeId = uint32_t;
   static constexpr NodeId kNone = 0xffffffff;
 
-  // A page, or a root: that has children alone.
+  // A page, or a root. A root has children alone.
   struct Node {
     uint64_t hash = 0;
     uint64_t last_use = 0;
@@ -194,13 +196,13 @@ class PrefixIndex {
   NodeId AddRoot(std::string_view key);
   uint64_t HashOf(NodeId parent, PageKind kind,
                   std::span<const int32_t> tokens) const;
-  // The node of that hash, whether or not it is the page.
+  // The node of that hash, which need not be the page.
   NodeId At(uint64_t hash) const;
   bool IsPage(NodeId node, NodeId parent, PageKind kind,
               std::span<const int32_t> tokens) const;
   NodeId Child(NodeId parent, PageKind kind,
                std::span<const int32_t> tokens) const;
-  // The nodes of the path's longest beginning that is there.
+  // The nodes of the longest known beginning of the path.
   std::vector<NodeId> Walk(const PrefixPath& path, size_t max_pages,
                            std::span<const PageKind> kinds) const;
   NodeId AddPage(uint64_t hash, NodeId parent, PageKind kind,
@@ -215,7 +217,7 @@ class PrefixIndex {
   void PutOnHost(NodeId node, KvBlockId kv_block);
   void TakeOffHost(NodeId node);
   void AddUser(NodeId node);
-  // Before and after a change of what the orders below are made of.
+  // Call before and after a change to the keys of the orders below.
   void Leave(NodeId node);
   void Join(NodeId node);
   void Touch(NodeId node);
@@ -228,11 +230,12 @@ class PrefixIndex {
   std::unordered_map<uint64_t, NodeId> pages_;  // by hash
   std::map<std::string, NodeId, std::less<>> roots_;
   std::map<NodeId, std::string_view> root_keys_;  // of roots_
-  // By last use. In the first two no two are of one: a call touches one path.
+  // Ordered by last use. In the first two no two nodes share a time, because a
+  // call touches one path.
   using ByLastUse = std::set<std::pair<uint64_t, NodeId>>;
-  ByLastUse evictable_;       // idle on the device, none of it below them
-  ByLastUse host_evictable_;  // idle on the host alone, none below them
-  ByLastUse duplicates_;      // on both
+  ByLastUse evictable_;  // idle, on the device, no page below on the device
+  ByLastUse host_evictable_;  // idle, on the host alone, no page below
+  ByLastUse duplicates_;      // on both tiers
   uint64_t clock_ = 0;
   uint64_t order_version_ = 0;
   int64_t num_pages_ = 0;

@@ -1,4 +1,4 @@
-// What always holds of a PrefixIndex, as checks on plain data.
+// Invariants of a PrefixIndex, as checks on plain data.
 #ifndef WINNOW_KV_PREFIX_INVARIANTS_H_
 #define WINNOW_KV_PREFIX_INVARIANTS_H_
 
@@ -11,8 +11,8 @@
 
 namespace winnow {
 
-// How the rows of a page were computed, where its KV depends on it. Equal
-// tokens of other kinds are other pages.
+// How the rows of a page were computed, if its KV depends on it. Equal tokens
+// of different kinds are different pages.
 using PageKind = uint32_t;
 
 struct RootSnapshot {
@@ -39,7 +39,7 @@ struct PrefixSnapshot {
   int64_t num_idle = 0;      // as the index counts
   int64_t num_repeated = 0;  // as the index counts
   std::vector<RootSnapshot> roots = {};
-  // By KV block, ascending, and behind them those on the host alone.
+  // By KV block, ascending; then pages on the host alone.
   std::vector<PrefixPageSnapshot> pages = {};
   // Least recently used first.
   std::vector<uint32_t> evictable = {};
@@ -47,15 +47,17 @@ struct PrefixSnapshot {
   std::vector<uint32_t> duplicates = {};
 };
 
-// Names whatever is broken, a line each; empty where all holds:
-//  * pages, idle pages and repeated users are as many as the index counts;
-//  * a page is found, lies in KV blocks that exist and hold no other, in one at
-//    least, and its parent is there;
-//  * pages and roots have as many children as name them, a root at least one;
-//  * a page in use has no idle parent, and lies on the device, as does the
-//    parent of every page there;
-//  * evictable are the idle pages on the device without children there, those
-//    on the host alone without any, and the duplicates, in order of last use.
+// Returns one line for each broken invariant; empty if all hold:
+// - The counts of pages, idle pages and repeated users are right.
+// - A page is found and its parent exists. It lies in at least one KV block;
+//   each exists and holds no other page.
+// - Pages and roots have the number of children that name them, a root at least
+//   one.
+// - A used page has no idle parent. A used page lies on the device, and so does
+//   the parent of every device page.
+// - `evictable` are the idle device pages without children there;
+//   `host_evictable` the idle pages on the host alone without children;
+//   `duplicates` the pages on both tiers. Each is in order of last use.
 std::vector<std::string> BrokenInvariants(const PrefixSnapshot& snapshot);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// ReclaimablePages: where pages lie yet that a sequence has given up.
+// ReclaimablePages: offloaded pages whose bytes still lie on the device.
 #ifndef WINNOW_KV_RECLAIMABLE_PAGES_H_
 #define WINNOW_KV_RECLAIMABLE_PAGES_H_
 
@@ -9,13 +9,12 @@
 
 namespace winnow {
 
-// Tokens for which a page stays reclaimable, at most: by then slots hold what
-// rows choose most (docs/decisions/103-first-rows.md), and a cache budget is to
-// be all that a request has.
+// The number of tokens for which a page stays reclaimable. After that, cache
+// slots hold the most chosen tokens (docs/decisions/103-first-rows.md). The
+// limit makes a cache budget the true size of a request's cache.
 inline constexpr int kLingerTokens = 16;
 
-// A page of a sequence that is not whole, and the KV block of the device in
-// which its bytes lie yet.
+// An offloaded page, and the device's KV block that still holds its bytes.
 struct ReclaimablePage {
   int64_t page = 0;
   KvBlockId kv_block;
@@ -24,21 +23,21 @@ struct ReclaimablePage {
                          const ReclaimablePage&) = default;
 };
 
-// Owns numbers alone, of one sequence: which KV blocks its pages have left, and
-// the bytes of which versions they were. It holds none of them: whoever takes
-// a KV block ends that, and need not say so. Used by the engine's thread alone.
+// Owns numbers of one sequence: the KV blocks that its pages have left, and the
+// version of each. Holds no reference. A new owner of a KV block changes the
+// version, which ends the entry. Used by the engine's thread alone.
 class ReclaimablePages {
  public:
-  // The page has left `kv_block`, when the sequence had `num_tokens`. What left
-  // too long before is forgotten.
+  // The page left `kv_block` when the sequence had `num_tokens`. Drops entries
+  // older than kLingerTokens.
   void Leave(int64_t page, KvBlockId kv_block, uint64_t version,
              int num_tokens);
-  // The page is whole again, or gone.
+  // The page is resident again, or gone.
   void Forget(int64_t page);
 
-  // Those whose KV blocks have the same bytes yet, in the order in which they
-  // left, when the sequence has `num_tokens`. REQUIRES: `pool` has the KV
-  // blocks.
+  // The pages whose KV blocks still hold their bytes, in the order in which
+  // they left. `num_tokens` is the sequence's current length. REQUIRES: `pool`
+  // owns the KV blocks.
   std::vector<ReclaimablePage> StillThere(const KvBlockPool& pool,
                                           int num_tokens) const;
 

@@ -1,4 +1,4 @@
-// What always holds of a SlotLedger, as checks on plain data.
+// Invariants of a SlotLedger, as checks on plain data.
 #ifndef WINNOW_KV_SLOT_INVARIANTS_H_
 #define WINNOW_KV_SLOT_INVARIANTS_H_
 
@@ -11,10 +11,10 @@
 
 namespace winnow {
 
-// Pages whose slot entries stand together, as the device's tables have it
+// Pages whose slot entries stand together in the device's tables
 // (backend/contract/slot_table.h).
 inline constexpr int kSlotSegmentPages = 64;
-// In place of a segment: all of its pages are whole.
+// In place of a segment: all its pages are resident.
 inline constexpr uint32_t kNoSlotSegment = 0xffffffffu;
 
 struct SplitSnapshot {
@@ -27,9 +27,9 @@ struct SplitSnapshot {
 struct SlotOwnerSnapshot {
   SequenceId sequence;
   std::vector<uint32_t> segments;             // by number
-  std::vector<std::vector<uint32_t>> frames;  // by layer: layer blocks
+  std::vector<std::vector<uint32_t>> frames;  // layer blocks, by layer
   std::vector<std::vector<uint32_t>> chunks;  // by layer
-  std::vector<uint32_t> held = {};            // layer blocks that are no frames
+  std::vector<uint32_t> held = {};  // layer blocks that are not slot blocks
 
   friend bool operator==(const SlotOwnerSnapshot&,
                          const SlotOwnerSnapshot&) = default;
@@ -48,23 +48,20 @@ struct SlotSnapshot {
   friend bool operator==(const SlotSnapshot&, const SlotSnapshot&) = default;
 };
 
-// Names whatever is broken, a line each; empty where all holds:
-//  * every layer block of a split KV block is free, a frame of one sequence and
-//  layer,
-//    or held by one sequence, and no other layer block is any of these; a KV
-//    block's used layer blocks are counted;
-//  * a segment or chunk has one owner at most, and exists; free + owned = all;
-//  * a layer has the chunks that its frames need, and no more.
+// Returns one line for each broken invariant; empty if all hold:
+// - Every layer block of a split KV block is free, a slot block of one sequence
+//   and layer, or held by one sequence. No other layer block is any of these.
+// - The count of a KV block's used layer blocks is right.
+// - A segment or chunk exists and has at most one owner; free + owned = all.
+// - A layer has exactly the chunks that its slot blocks need.
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot);
 
-// The same of what lies between slots and pages, where KV blocks are lent to
-// nobody else, between two steps:
-//  * KV blocks that are lent are split, and all layer blocks of one are one
-//  sequence's;
-//  * who has slots has pages on the host alone, at least as many as KV blocks
-//  of
-//    slots, and whose pages are all whole has none;
-//  * a page that is not whole has its segment of entries.
+// The invariants between cache slots and pages. They hold between two steps if
+// KV blocks are lent for cache slots alone:
+// - Every lent KV block is split, and one sequence has all its layer blocks.
+// - A sequence with cache slots has offloaded pages, at least as many as KV
+//   blocks of slots. A sequence without offloaded pages has no cache slots.
+// - Every offloaded page has a segment of entries.
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot,
                                           const KvSnapshot& kv);
 

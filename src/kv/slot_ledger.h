@@ -1,4 +1,5 @@
-// Who owns which slots, and which pieces of the tables that lead to them.
+// SlotLedger: the owners of slot blocks, and of the table parts that lead to
+// them.
 #ifndef WINNOW_KV_SLOT_LEDGER_H_
 #define WINNOW_KV_SLOT_LEDGER_H_
 
@@ -15,18 +16,18 @@
 
 namespace winnow {
 
-// Frames whose state stands together, as the device's tables have it.
+// Slot blocks whose state stands together in the device's tables.
 inline constexpr int kSlotChunkFrames = 64;
 
 struct SlotLedgerOptions {
   int num_layers = 0;
   int64_t num_segments = 0;  // in all
   int64_t num_chunks = 0;    // in all
-  int max_frames = 0;        // of a sequence in one layer
+  int max_frames = 0;        // slot blocks of a sequence in one layer
 };
 
-// Frames that a sequence has been given, whose tags are to be set before a
-// step: [first, end) of its frames in a layer.
+// New slot blocks [first, end) of a sequence in one layer. Their tags must be
+// set before a step.
 struct AddedFrames {
   SequenceId sequence;
   int layer = 0;
@@ -36,15 +37,14 @@ struct AddedFrames {
   friend bool operator==(const AddedFrames&, const AddedFrames&) = default;
 };
 
-// Owns the right to use layer blocks of KV blocks that were split, segments of
-// slot entries and chunks of slot state; touches no byte. Used by the engine's
-// thread alone. What BrokenInvariants lists of its snapshot holds after every
-// call. A layer block serves any layer: what one layer does not need, another
-// takes. The lowest free one goes first, so that the last KV blocks come free
-// again.
+// Owns the right to use the layer blocks of split KV blocks, segments of slot
+// entries and chunks of slot state. Touches no bytes. Used by the engine's
+// thread alone. The invariants of BrokenInvariants hold after every call. Any
+// layer may use any layer block. The lowest free one goes first, so that the
+// last KV blocks come free again.
 //
-// Segments are taken where a page loses its wholeness, chunks with the frames:
-// nothing here grows with how long a sequence may become.
+// Pages get segments when they are offloaded, and slot blocks come with their
+// chunks. Hence no table grows with a sequence's greatest possible length.
 class SlotLedger {
  public:
   explicit SlotLedger(const SlotLedgerOptions& options);
@@ -53,45 +53,46 @@ class SlotLedger {
   // CHECKs that every sequence was closed.
   ~SlotLedger();
 
-  // A KV block of the device's pool becomes layer blocks. REQUIRES: it is not
-  // split; its last step has landed.
+  // Turns a KV block of the device's pool into layer blocks. REQUIRES: it is
+  // not split; its last step has landed.
   void Split(KvBlockId kv_block);
-  // A KV block none of whose layer blocks is used is whole again, the highest;
-  // nothing where there is none. REQUIRES of the caller: as Split, of those who
-  // had it.
+  // Returns the highest KV block without used layer blocks, whole again;
+  // nothing if there is none. REQUIRES of the caller: the last step of its
+  // former owners has landed.
   std::optional<KvBlockId> Join();
 
-  // REQUIRES: the id is not open (is open); no step in flight names it.
+  // REQUIRES of Open: the id is not open. REQUIRES of Close: the id is open,
+  // and no step in flight names it.
   void Open(SequenceId sequence);
   void Close(SequenceId sequence);
 
-  // Pages [first, end) of the sequence may be other than whole from here on:
-  // false, and nothing has changed, where segments do not suffice.
+  // Gives segments to pages [first, end), which may now be offloaded. False if
+  // too few segments are free; nothing has changed then.
   bool Cover(SequenceId sequence, int64_t first_page, int64_t end_page);
-  // Its pages before `end_page` are whole: segments that are theirs alone are
-  // free. REQUIRES: no step in flight names the sequence.
+  // Frees the segments of pages before `end_page`, which are resident.
+  // REQUIRES: no step in flight names the sequence.
   void Uncover(SequenceId sequence, int64_t end_page);
-  // The sequence has num_frames[layer] frames from here on, the last ones
-  // added or taken away: false, and nothing has changed, where layer blocks or
-  // chunks do not suffice. REQUIRES: an amount a layer, of at most max_frames.
+  // Gives the sequence num_frames[layer] slot blocks, adding or removing the
+  // last ones. False if layer blocks or chunks do not suffice; nothing has
+  // changed then. REQUIRES: one value for each layer, at most max_frames.
   bool Resize(SequenceId sequence, std::span<const int> num_frames);
-  // The sequence has so many layer blocks from here on besides its frames, in
-  // which it keeps pages of layers that it reads whole: as Resize.
+  // Gives the sequence `num_layer_blocks` beside its slot blocks, for offloaded
+  // pages of dense layers. Fails as Resize does.
   bool Hold(SequenceId sequence, int64_t num_layer_blocks);
-  // How many more KV blocks must be split for a Resize.
+  // The number of further KV blocks to Split before this Resize.
   int64_t KvBlocksToSplit(SequenceId sequence,
                           std::span<const int> num_frames) const;
 
-  // What Resize has added since the last call.
+  // The slot blocks that Resize has added since the last call.
   [[nodiscard]] std::vector<AddedFrames> TakeAdded();
 
   bool is_open(SequenceId sequence) const { return owners_.contains(sequence); }
-  // By number; kNoSlotSegment where all of a segment's pages are whole. Empty:
-  // all of the sequence's.
+  // By number; kNoSlotSegment if all pages of a segment are resident. Empty if
+  // all pages of the sequence are.
   std::span<const uint32_t> segments(SequenceId sequence) const {
     return OwnerOf(sequence).segments;
   }
-  // Layer blocks: KV block * layers + layer of the KV block.
+  // Layer blocks, each as KV block * layers + layer of the KV block.
   std::span<const uint32_t> frames(SequenceId sequence, int layer) const;
   std::span<const uint32_t> chunks(SequenceId sequence, int layer) const;
   std::span<const uint32_t> held(SequenceId sequence) const {
@@ -109,7 +110,7 @@ class SlotLedger {
     std::vector<uint32_t> segments;
     std::vector<std::vector<uint32_t>> frames;  // by layer
     std::vector<std::vector<uint32_t>> chunks;  // by layer
-    std::vector<uint32_t> held;  // layer blocks that are no frames
+    std::vector<uint32_t> held;  // layer blocks that are not slot blocks
   };
 
   const Owner& OwnerOf(SequenceId sequence) const;
@@ -121,8 +122,8 @@ class SlotLedger {
 
   const SlotLedgerOptions options_;
   KvBlockPool segments_, chunks_;
-  std::map<KvBlockId, int>
-      split_;  // with how many of its layer blocks are used
+  // By KV block, the number of its used layer blocks.
+  std::map<KvBlockId, int> split_;
   std::set<uint32_t> free_layer_blocks_;
   std::map<SequenceId, Owner> owners_;  // ordered: snapshots compare
   std::vector<AddedFrames> added_;

@@ -1,5 +1,5 @@
-// How large the tables are that lead to KV: by what memory can hold, never by
-// how long a request may become.
+// The size of the tables that lead to KV. Memory bounds it, not a request's
+// greatest length.
 #ifndef WINNOW_KV_TABLE_CAPACITY_H_
 #define WINNOW_KV_TABLE_CAPACITY_H_
 
@@ -7,9 +7,9 @@
 
 namespace winnow {
 
-// Requests that run whose page tables may each name the whole device: as they
-// share pages, what they name together is more than there is. With more than so
-// many, who would not fit waits or is preempted
+// Running requests whose page tables may each name the whole device. Requests
+// that share pages name more pages together than exist. Beyond this number a
+// request that does not fit waits or is preempted
 // (SchedulerLimits::num_table_pages).
 inline constexpr int kTableSharers = 64;
 
@@ -20,44 +20,44 @@ struct TableCapacity {
   int max_sharers = kTableSharers;
 };
 
-// Pages that the requests that run have together: each page of the host is
-// far for one of them at most (KvCache counts them so).
+// Table entries for all running requests. KvCache counts each page of the host
+// as offloaded for one request alone.
 int64_t NumTablePages(const TableCapacity& room);
 
-// The same of those that are read layer by layer: no two of them share one.
+// The same for prompts that are read layer by layer. No two of them share a
+// page.
 int64_t NumPromptTablePages(const TableCapacity& room);
 
-// Segments of slot entries that suffice whatever is far: pages of one sequence
-// that are far stand one after another, and begin and end within a segment.
+// Segments of slot entries that always suffice. The offloaded pages of one
+// sequence are consecutive, and begin and end within a segment.
 int64_t NumSlotSegments(const TableCapacity& room);
 
-// What requests have of summaries, by segments of `segment_tokens`.
+// The summaries of requests, in segments of `segment_tokens`.
 struct SummaryCapacity {
   TableCapacity tables;
   int segment_tokens = 0;
   int64_t max_tokens = 0;  // of a sequence
 };
 
-// Segments that suffice whatever device and host hold: for those who run, and
-// as many prefixes that are held, each with one that is not full; of what is
-// far of them, and never more than all of them at their longest have. Those
-// with the same pages have to share their segments, or wait (Admission). For
-// prefixes and one other there are enough in any case: their pages fit the
-// device together, as if they shared none.
+// Segments that suffice for everything on device and host. Counts the running
+// requests and as many held prefixes, each with one partial segment, and their
+// offloaded pages. Never exceeds the sum of all at their greatest length.
+// Requests with the same pages must share segments or wait (Admission).
+// Prefixes and one more request always fit, because their pages fit the device
+// even if unshared.
 int64_t NumSummarySegments(const SummaryCapacity& room);
 
-// Entries of a table that says where the segments of a step's requests are, of
-// which page tables have no more pages than NumTablePages.
+// Entries of the table of a step's segments, for page tables of at most
+// NumTablePages pages.
 int64_t NumSummaryTableEntries(const SummaryCapacity& room);
 
-// Segments of what a choice has fixed, which those that share pages do not
-// share: as many as those who run have by page tables, which admission counts,
-// and as prefixes have that are held, whose pages admission counts for each.
+// Segments for fixed choices, which requests with shared pages do not share.
+// Counts the page tables of running requests and the pages of held prefixes;
+// admission counts both.
 int64_t NumFixedSegments(const SummaryCapacity& room);
 
-// Chunks of slot state that suffice for sequences with `layer_frames` in each
-// of `num_layers` on the average, as far as the device has layer blocks for
-// them.
+// Chunks of slot state for sequences with `layer_frames` slot blocks on average
+// in each of `num_layers`. Bounded by the layer blocks of the device.
 int64_t NumSlotChunks(const TableCapacity& room, int num_layers,
                       int64_t layer_frames);
 

@@ -1,5 +1,5 @@
-// TieredTexts: a KvCache of two tiers whose texts are words of a page each, for
-// tests of what leaves the device and comes back. Header only.
+// TieredTexts: a KvCache of two tiers for tests. Its texts are words of one
+// page each. Header only.
 #ifndef WINNOW_KV_TIERED_TEXTS_H_
 #define WINNOW_KV_TIERED_TEXTS_H_
 
@@ -50,7 +50,8 @@ class TieredTexts : public testing::Test {
     const std::vector<int32_t> tokens = Text(words);
     return cache_->prefixes().Find({"", tokens}, words.size(), kinds);
   }
-  // Where the pages are that others would find: 'd'evice, 'h'ost alone.
+  // The places of the pages that a request would find: 'd' for the device, 'h'
+  // for the host alone.
   std::string Places(const std::vector<int32_t>& words) {
     const PrefixHit hit = Find(words);
     return std::string(hit.kv_blocks.size(), 'd') +
@@ -65,12 +66,12 @@ class TieredTexts : public testing::Test {
     cache_->Seal(sequence, cache_->num_tokens(sequence));
     ExpectSound();
   }
-  // Tokens that are still to come of a sequence that has `words`.
+  // Tokens still missing from a sequence that will have `words`.
   int NumLeft(SequenceId sequence, const std::vector<int32_t>& words) const {
     return static_cast<int>(std::ssize(words)) * kPageTokens -
            cache_->num_tokens(sequence);
   }
-  // What has been decided since the last call.
+  // The copies decided since the last call.
   TierCopies Decided() {
     TakeCopies();
     return std::exchange(copies_, {});

@@ -1,5 +1,5 @@
-// Which idle pages of the device are copied to the host before room is wanted:
-// a pure function from a snapshot to a decision.
+// Chooses idle pages of the device to copy to the host ahead of need. A pure
+// function from a snapshot to a decision.
 #ifndef WINNOW_KV_WRITE_BEHIND_H_
 #define WINNOW_KV_WRITE_BEHIND_H_
 
@@ -13,25 +13,25 @@
 namespace winnow {
 
 struct WriteBehindLimits {
-  // So many KV blocks are to be free, or to be had without a copy: those of
-  // pages that leave next and lie on the host already.
+  // The wanted number of KV blocks that are free, or idle with a copy on the
+  // host and next to leave.
   int64_t watermark = 0;
-  int64_t max_pages = 0;  // copied at once
+  int64_t max_pages = 0;  // in one call
 };
 
 struct WriteBehindInput {
-  int64_t num_free = 0;       // KV blocks of the device that hold nothing
-  int64_t num_free_host = 0;  // likewise
-  // Idle pages in the order in which they leave the device, enough to reach the
+  int64_t num_free = 0;       // KV blocks of the device without content
+  int64_t num_free_host = 0;  // likewise on the host
+  // Idle pages in the order in which they leave the device; enough to reach the
   // watermark, or all.
   std::span<const PagePlaces> leaving;
 };
 
-// How many pages that leave next must lie on the host too.
+// How many of the next pages to leave must lie on the host too.
 int64_t NumToBeThere(const WriteBehindLimits& limits, int64_t num_free);
 
-// The KV blocks of those that are copied, in order. What the host holds never
-// makes room for a duplicate.
+// The KV blocks to copy, in order. A duplicate never displaces content of the
+// host.
 std::vector<KvBlockId> ChooseWrites(const WriteBehindLimits& limits,
                                     const WriteBehindInput& input);
 

@@ -1,4 +1,4 @@
-// The body of one answer, as it comes.
+// AnswerReader: reads the body of one answer as it arrives.
 #ifndef WINNOW_LOAD_ANSWER_READER_H_
 #define WINNOW_LOAD_ANSWER_READER_H_
 
@@ -10,8 +10,8 @@
 
 namespace winnow {
 
-// Fills in one outcome: text, tokens and times, or the fault. Knows nothing of
-// connections or clocks. `outcome` outlives it.
+// Fills in one outcome: text, tokens and times, or the fault. Independent of
+// connections and clocks. REQUIRES: `outcome` outlives it.
 class AnswerReader {
  public:
   AnswerReader(AnswerStyle style, bool streams, LoadOutcome* outcome)
@@ -19,11 +19,11 @@ class AnswerReader {
 
   // The status line and headers.
   void TakeHead(int status, std::string_view content_type);
-  // Bytes of the body that were there `seconds` after the request was sent.
+  // Takes bytes of the body that arrived `seconds` after the request was sent.
   void TakeBody(std::string_view bytes, double seconds);
-  // The body is whole.
+  // Ends the body.
   void End(double seconds);
-  // Nothing that may still come changes the outcome.
+  // True if further bytes cannot change the outcome.
   bool done() const { return done_; }
 
  private:
@@ -35,9 +35,9 @@ class AnswerReader {
   const bool streams_;
   LoadOutcome& outcome_;
   SseReader events_;
-  std::string body_;  // of an answer that does not stream, or that is none
+  std::string body_;  // for an answer without a stream, or an error
   bool reads_events_ = false;
-  bool finished_ = false;  // the answer, if not yet the stream
+  bool finished_ = false;  // the answer, perhaps not the stream
   bool done_ = false;
   double last_token_s_ = 0;
 };

@@ -1,5 +1,5 @@
-// When the requests of a load are due: decided before it runs, whatever the
-// server does then.
+// ArrivalProcess: the due times of a load's requests, which are fixed before
+// the load runs.
 #ifndef WINNOW_LOAD_ARRIVALS_H_
 #define WINNOW_LOAD_ARRIVALS_H_
 
@@ -10,8 +10,8 @@
 
 namespace winnow {
 
-// Gaps between requests are independent, of mean 1 / requests_per_second, and
-// follow the gamma distribution whose shape is `burstiness`: 1 is a Poisson
+// Gaps between requests are independent, of mean 1 / requests_per_second. They
+// follow the gamma distribution with shape `burstiness`: 1 is a Poisson
 // process, below 1 requests come in bursts, above 1 more evenly.
 struct ArrivalProcess {
   // Above 0; infinite: all at once.
@@ -19,8 +19,8 @@ struct ArrivalProcess {
   double burstiness = 1;  // above 0
 };
 
-// Seconds at which `count` requests are due, ascending; the first at 0. The
-// same for the same arguments on every machine with the same logarithm.
+// The due times of `count` requests in seconds, ascending; the first is 0.
+// Equal arguments give equal times on every machine with the same logarithm.
 // REQUIRES: the process is in its ranges.
 std::vector<double> ArrivalTimes(const ArrivalProcess& process, size_t count,
                                  uint64_t seed);

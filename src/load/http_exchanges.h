@@ -1,4 +1,4 @@
-// Exchanges with one HTTP server, over connections that are kept.
+// HttpExchanges: exchanges with one HTTP server over persistent connections.
 #ifndef WINNOW_LOAD_HTTP_EXCHANGES_H_
 #define WINNOW_LOAD_HTTP_EXCHANGES_H_
 
@@ -19,13 +19,13 @@
 
 namespace winnow {
 
-// What comes of an exchange, told as it comes.
+// Callbacks for the parts of an exchange.
 struct ExchangeListener {
   std::function<void(int status, std::string_view content_type)> head;
   std::function<void(std::string_view bytes,
                      std::chrono::steady_clock::time_point when)>
       body;
-  // Asked behind each body: false hangs up.
+  // Called after each body; false ends the exchange and its connection.
   std::function<bool()> goes_on;
 };
 
@@ -33,15 +33,15 @@ struct ExchangeListener {
 struct ExchangeEnd {
   boost::system::error_code error;
   bool connected = false;
-  bool began = false;  // bytes of an answer have come
+  bool began = false;  // bytes of an answer have arrived
 };
 
-// What a coroutine awaits with; what fails is `error`.
+// The completion token of a coroutine's await. A failure is stored in `error`.
 inline auto Into(boost::system::error_code& error) {
   return boost::asio::redirect_error(boost::asio::use_awaitable, error);
 }
 
-// Owns the connections; all of it is on the thread that runs `io`.
+// Owns the connections. Runs entirely on the thread that runs `io`.
 class HttpExchanges {
  public:
   using Clock = std::chrono::steady_clock;
@@ -51,14 +51,14 @@ class HttpExchanges {
   explicit HttpExchanges(boost::asio::io_context& io);
   ~HttpExchanges();
 
-  // Looks up the server's name and connects once. Fails where either does not
-  // succeed. REQUIRED before Run.
+  // Resolves the server's name and connects once. Fails if either fails.
+  // REQUIRED before Run.
   Status Reach(const ServerUrl& url);
-  // One exchange, over a connection that another has left where there is one.
+  // Runs one exchange, over an idle connection if there is one.
   boost::asio::awaitable<ExchangeEnd> Run(const Message& message,
                                           Clock::time_point deadline,
                                           const ExchangeListener& listener);
-  // Breaks off what is under way, and what is yet to come.
+  // Aborts all current and future exchanges.
   void Stop();
   bool stopped() const { return stopped_; }
 

@@ -1,4 +1,4 @@
-// What a run comes to.
+// LoadFigures: the results of a run.
 #ifndef WINNOW_LOAD_LOAD_FIGURES_H_
 #define WINNOW_LOAD_LOAD_FIGURES_H_
 
@@ -11,7 +11,7 @@
 
 namespace winnow {
 
-// What a request must keep to count as good; each in milliseconds.
+// The goals that a good request meets, in milliseconds.
 struct LoadGoals {
   std::optional<double> ttft_ms = {};
   std::optional<double> tpot_ms = {};
@@ -27,26 +27,27 @@ struct FaultCount {
   std::string example;
 };
 
-// Times are of answered requests alone, and so are tokens.
+// Times and tokens count answered requests alone.
 struct LoadFigures {
   size_t sent = 0;
   size_t answered = 0;
-  size_t failed = 0;       // interrupted ones are neither
-  size_t interrupted = 0;  // when the run was stopped
+  size_t failed = 0;       // without interrupted ones
+  size_t interrupted = 0;  // in flight when the run was stopped
   double seconds = 0;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
   int64_t completion_tokens = 0;
-  size_t tokens_untold = 0;  // answers whose events were counted instead
+  size_t tokens_untold = 0;  // answers whose events were counted as tokens
 
   Samples ttft_ms;  // to the first token
-  Samples tpot_ms;  // of each later token, a mean per request
+  Samples tpot_ms;  // of each later token, averaged over a request
   Samples itl_ms;   // between two events with tokens
   Samples e2el_ms;  // to the end
 
-  std::optional<size_t> good;  // of those answered; none: no goals
-  // Sent more than kLateMs behind their time: by the client, or because
-  // max_concurrency were under way.
+  std::optional<size_t>
+      good;  // answered requests that meet the goals; none: no goals
+  // Requests sent more than kLateMs after their due time, because the client
+  // was busy or max_concurrency requests were in flight.
   size_t late = 0;
   double most_late_ms = 0;
   double client_busy_share = 0;
@@ -55,7 +56,7 @@ struct LoadFigures {
 
 inline constexpr double kLateMs = 10;
 
-// The time of each token after the first, if there is more than one.
+// The average time of a token after the first; none for a single token.
 std::optional<double> TpotMs(const LoadOutcome& outcome);
 bool IsGood(const LoadOutcome& outcome, const LoadGoals& goals);
 LoadFigures MakeLoadFigures(const LoadResult& result, const LoadGoals& goals);

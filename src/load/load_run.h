@@ -1,5 +1,5 @@
-// An open-loop load: each request is sent when it is due, however slow the
-// server is with those before it.
+// LoadRun: an open-loop load. Each request is sent at its due time, however
+// slow the server is with earlier ones.
 #ifndef WINNOW_LOAD_LOAD_RUN_H_
 #define WINNOW_LOAD_LOAD_RUN_H_
 
@@ -15,10 +15,11 @@ namespace winnow {
 
 struct LoadRunOptions {
   LoadTarget target = {};
-  int max_concurrency = 0;  // requests at once, others wait; 0: any number
+  // Requests in flight; further ones wait; 0: no limit.
+  int max_concurrency = 0;
 };
 
-// Where a run stands.
+// Progress of a run.
 struct LoadCounts {
   size_t sent = 0;
   size_t answered = 0;
@@ -26,19 +27,18 @@ struct LoadCounts {
 };
 
 struct LoadResult {
-  // Of the requests that were sent, in the order in which they were due.
+  // Of the sent requests, in the order of their due times.
   std::vector<LoadOutcome> outcomes;
-  double seconds = 0;  // from the first one's due time to the last one's end
-  // Of that time, what the one thread of the client was computing: near 1 it
-  // is the client that was measured.
+  double seconds = 0;  // from the first due time to the last end
+  // The share of that time during which the client's one thread computed. Near
+  // 1, the run measured the client.
   double client_busy_share = 0;
 };
 
 // One run, on the thread that calls Run.
 class LoadRun {
  public:
-  // Looks up the server's name and connects once. Fails where either does not
-  // succeed.
+  // Resolves the server's name and connects once. Fails if either fails.
   static Result<std::unique_ptr<LoadRun>> Create(const LoadRunOptions& options);
   ~LoadRun();
   LoadRun(const LoadRun&) = delete;
@@ -48,16 +48,16 @@ class LoadRun {
     int status = 0;
     std::string body;
   };
-  // One exchange, waited for: "GET", or "POST" with a body. Fails where there
-  // is no answer.
+  // Runs one exchange and waits for it: "GET", or "POST" with a body. Fails if
+  // there is no answer.
   Result<Answer> Ask(const std::string& method, const std::string& endpoint,
                      const std::string& body);
 
-  // Sends all, in their order, and returns when each has ended. `tick` is
-  // called a few times a second. REQUIRES: due times ascend; called once.
+  // Sends all requests in order, and returns when each has ended. Calls `tick`
+  // a few times a second. REQUIRES: due times ascend; called once.
   LoadResult Run(std::vector<LoadRequest> requests,
                  const std::function<void(const LoadCounts&)>& tick);
-  // Any thread: what is under way is broken off, what is not sent stays so.
+  // Aborts the requests in flight and sends no more. Any thread.
   void Stop();
 
  private:

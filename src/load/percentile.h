@@ -1,4 +1,4 @@
-// What many measurements of one kind come to.
+// Samples: statistics of many measurements of one kind.
 #ifndef WINNOW_LOAD_PERCENTILE_H_
 #define WINNOW_LOAD_PERCENTILE_H_
 
@@ -7,7 +7,7 @@
 
 namespace winnow {
 
-// A set of numbers, in order of size. Immutable once made.
+// Numbers in ascending order. Immutable once made.
 class Samples {
  public:
   Samples() = default;
@@ -17,13 +17,13 @@ class Samples {
   size_t size() const { return values_.size(); }
   const std::vector<double>& ascending() const { return values_; }
 
-  // 0 of none.
+  // 0 if empty.
   double Mean() const;
-  // Of the population: the root of the mean square from the mean.
+  // Of the population: the root of the mean squared deviation.
   double StandardDeviation() const;
-  // Interpolates linearly between the two numbers beside rank
-  // percent / 100 * (size - 1), as NumPy's default does (Hyndman and Fan's
-  // definition 7). 0 of none. REQUIRES: percent in [0, 100].
+  // Interpolates linearly between the two numbers beside rank percent / 100 *
+  // (size - 1), as NumPy does by default (Hyndman and Fan's definition 7). 0 if
+  // empty. REQUIRES: percent in [0, 100].
   double Percentile(double percent) const;
 
  private:

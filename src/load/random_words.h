@@ -1,4 +1,4 @@
-// Text that means nothing, of a wanted length.
+// RandomWords: text without meaning, of a given length.
 #ifndef WINNOW_LOAD_RANDOM_WORDS_H_
 #define WINNOW_LOAD_RANDOM_WORDS_H_
 
@@ -8,9 +8,9 @@
 
 namespace winnow {
 
-// `count` common English words with a space between two, drawn independently:
-// how many tokens they are is therefore proportional to `count`, for any
-// tokenizer, but for a spread of its root. The same for the same seed.
+// `count` common English words with spaces between, drawn independently. For
+// any tokenizer the number of tokens is proportional to `count`, with a spread
+// of its root. Equal seeds give equal texts.
 std::string RandomWords(size_t count, uint64_t seed);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// A recorded load: when requests came to a server, and how long they were.
+// ReadTrace: a recorded load, with the times and lengths of its requests.
 #ifndef WINNOW_LOAD_REPLAY_TRACE_H_
 #define WINNOW_LOAD_REPLAY_TRACE_H_
 
@@ -11,23 +11,24 @@
 
 namespace winnow {
 
-// Tokens of a prompt that one hash stands for.
+// Prompt tokens for each hash.
 inline constexpr int kTraceBlockTokens = 512;
 
 struct TracedRequest {
   double due_ms = 0;  // from the first request's time
   int64_t prompt_tokens = 0;
   int64_t output_tokens = 0;
-  // Of each kTraceBlockTokens of the prompt, the last one's may be fewer: the
-  // same number, the same text. Empty: the prompt shares nothing.
+  // One hash for each kTraceBlockTokens of the prompt; the last block may be
+  // shorter. Equal numbers stand for equal text. Empty: the prompt shares
+  // nothing.
   std::vector<int64_t> hash_ids;
 };
 
-// Reads JSON lines as the traces of Mooncake have them (Qin et al., "Mooncake",
-// FAST 2025): {"timestamp": milliseconds, "input_length": tokens,
-// "output_length": tokens, "hash_ids": [...]}, the last not necessarily. Other
-// fields are ignored, and blank lines. In the order of their times. `path`
-// begins all messages; fails with "PATH:LINE: field NAME: must be ..., is ...".
+// Reads the JSON lines of Mooncake's traces (Qin et al., "Mooncake", FAST
+// 2025): {"timestamp": milliseconds, "input_length": tokens, "output_length":
+// tokens, "hash_ids": [...]}. hash_ids is optional. Ignores other fields and
+// blank lines. Returns requests in the order of their times. `path` begins all
+// messages; fails with "PATH:LINE: field NAME: must be ..., is ...".
 Result<std::vector<TracedRequest>> ReadTrace(std::string_view text,
                                              const std::string& path);
 

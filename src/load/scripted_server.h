@@ -1,4 +1,4 @@
-// A server of which a test says every byte.
+// ScriptedServer: a server whose test chooses every byte.
 #ifndef WINNOW_LOAD_SCRIPTED_SERVER_H_
 #define WINNOW_LOAD_SCRIPTED_SERVER_H_
 
@@ -10,31 +10,32 @@
 
 namespace winnow {
 
-// Listens on a free port of this machine, a thread a connection; ends them all
-// in its destructor. Sockets alone: it shares nothing with the client.
+// Listens on a free port of this machine, with one thread for each connection.
+// The destructor ends them all. Uses sockets alone, so it shares nothing with
+// the client.
 class ScriptedServer {
  public:
   struct Step {
     std::string bytes;
-    int wait_ms = 0;  // before them
+    int wait_ms = 0;  // before `bytes`
   };
   struct Script {
     std::vector<Step> steps = {};
-    bool closes = false;  // the connection, behind the last step
-    bool resets = false;  // in place of closing it as one does
-    bool hangs = false;   // says nothing more until the client goes
+    bool closes = false;  // the connection, after the last step
+    bool resets = false;  // resets the connection instead of closing it
+    bool hangs = false;   // sends nothing more until the client disconnects
   };
-  // The answer to the request of that number, counted from 0 as they come.
-  // Called on the connections' threads.
+  // The answer to request `number`, counted from 0 in order of arrival. Called
+  // on the connections' threads.
   using Answer = std::function<Script(size_t number, const std::string& body)>;
 
   explicit ScriptedServer(Answer answer);
   ~ScriptedServer();
   int port() const { return port_; }
   size_t num_connections();
-  // Whole, with their headers.
+  // Whole requests, with their headers.
   std::vector<std::string> requests();
-  // No connection is let in from now on.
+  // Accepts no further connections.
   void StopListening();
 
  private:
@@ -45,7 +46,7 @@ class ScriptedServer {
   int listener_ = -1;
   int port_ = 0;
   std::thread acceptor_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards all below
   std::vector<std::thread> threads_;
   std::vector<int> sockets_;
   std::vector<std::string> requests_;
@@ -54,7 +55,7 @@ class ScriptedServer {
 // "HTTP/1.1 STATUS", headers and a body of known length.
 std::string WholeResponse(int status, const std::string& type,
                           const std::string& body);
-// The head of a chunked stream of events; pieces of it; its end.
+// The head of a chunked stream of events, one chunk, and the end.
 std::string StreamHead();
 std::string StreamChunk(const std::string& bytes);
 std::string StreamEnd();

@@ -1,4 +1,4 @@
-// Where a server is.
+// ServerUrl: the address of a server.
 #ifndef WINNOW_LOAD_SERVER_URL_H_
 #define WINNOW_LOAD_SERVER_URL_H_
 
@@ -12,14 +12,14 @@ namespace winnow {
 struct ServerUrl {
   std::string host = "127.0.0.1";  // a name or an address, without brackets
   int port = 8000;
-  std::string path = {};  // before every endpoint; no slash at its end
+  std::string path = {};  // before every endpoint; no slash at the end
 };
 
-// "http://HOST[:PORT][/PATH]"; the scheme may be left out, the port is then
-// 80. Fails with what it must be; https is not spoken.
+// Parses "http://HOST[:PORT][/PATH]". The scheme may be left out; the port
+// is 80 by default. The error names the expected form; https is not supported.
 Result<ServerUrl> ParseServerUrl(std::string_view text);
 
-// "127.0.0.1:8000", "[::1]:8000": of the header Host, and for messages.
+// "127.0.0.1:8000", "[::1]:8000": for the Host header and for messages.
 std::string HostAndPort(const ServerUrl& url);
 
 }  // namespace winnow

@@ -1,4 +1,5 @@
-// Server-sent events, as their bytes come (HTML Living Standard, 9.2.6).
+// SseReader: parses server-sent events as bytes arrive (HTML Living Standard,
+// 9.2.6).
 #ifndef WINNOW_LOAD_SSE_READER_H_
 #define WINNOW_LOAD_SSE_READER_H_
 
@@ -8,19 +9,19 @@
 
 namespace winnow {
 
-// One stream. What it finds does not depend on how the bytes are cut. Lines
-// end in LF, CR or both; comments, unknown fields and events without data are
-// left out, and so is what the end of the stream cuts off.
+// One stream. The result does not depend on how the bytes are cut. Lines end in
+// LF, CR or both. Drops comments, unknown fields, events without data, and an
+// incomplete event at the end.
 class SseReader {
  public:
   struct Event {
-    std::string name;  // of the field "event"; empty: none
+    std::string name;  // the field "event"; empty: none
     std::string data;  // lines joined by LF
   };
 
-  // Appends to `*events` those that `bytes` complete.
+  // Appends the events that `bytes` complete to `*events`.
   void Feed(std::string_view bytes, std::vector<Event>* events);
-  // What of an event that is not whole yet is kept.
+  // Bytes kept of an incomplete event.
   size_t pending_bytes() const { return line_.size() + event_.data.size(); }
 
  private:
@@ -28,8 +29,8 @@ class SseReader {
 
   std::string line_;
   Event event_;
-  bool first_line_ = true;  // which may begin with a byte order mark
-  bool behind_cr_ = false;  // whose LF, if it comes, is the same line's end
+  bool first_line_ = true;  // may begin with a byte order mark
+  bool behind_cr_ = false;  // an LF that follows ends the same line
 };
 
 }  // namespace winnow

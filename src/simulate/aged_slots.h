@@ -1,4 +1,4 @@
-// AgedSlots: what Fetch decides, by the functions that it calls.
+// AgedSlots: the decisions of Fetch, made by the functions that Fetch calls.
 #ifndef WINNOW_SIMULATE_AGED_SLOTS_H_
 #define WINNOW_SIMULATE_AGED_SLOTS_H_
 
@@ -11,12 +11,12 @@
 
 namespace winnow {
 
-// The same slots hold the same pieces, with the same ages and counts, as
-// Backend::Fetch makes of the same picks and hints (aged_slots_test.cc).
+// After equal picks and hints, the same cache slots hold the same sub-pages,
+// ages and counts as after Backend::Fetch (aged_slots_test.cc).
 class AgedSlots final : public SlotCache {
  public:
   static constexpr int kNoHints = -1;
-  // kNoHints: a step's hints are left out.
+  // kNoHints: ignores a step's hints.
   explicit AgedSlots(int least_hint_age) : least_hint_age_(least_hint_age) {}
 
   void Resize(int num_slots) override;
@@ -25,7 +25,7 @@ class AgedSlots final : public SlotCache {
   std::span<const uint8_t> ages() const { return ages_; }
 
  private:
-  // Of a step under way.
+  // The missing sub-pages of the current step.
   struct Missing {
     std::vector<uint32_t> pieces;
     std::unordered_set<uint32_t> known;

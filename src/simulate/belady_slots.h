@@ -1,4 +1,4 @@
-// BeladySlots: what a rule that knows the future would have kept.
+// BeladySlots: the exact replacement rule that knows the future.
 #ifndef WINNOW_SIMULATE_BELADY_SLOTS_H_
 #define WINNOW_SIMULATE_BELADY_SLOTS_H_
 
@@ -9,10 +9,10 @@
 
 namespace winnow {
 
-// After each step, of what was near and what was picked, the pieces whose next
-// use comes first are near (L. A. Belady 1966; where a miss may pass a cache by
-// and steps ask for sets, this is still the least number of misses). Ties stay
-// where they are, then go to the lower piece.
+// After each step keeps, of all cached and picked sub-pages, the ones with the
+// nearest next use (L. A. Belady 1966). Steps pick sets and a miss may bypass
+// the cache; the number of misses is still minimal. On ties, cached sub-pages
+// stay, then the lower one goes first.
 class BeladySlots final : public SlotCache {
  public:
   explicit BeladySlots(std::span<const StepPieces> steps);
@@ -22,11 +22,10 @@ class BeladySlots final : public SlotCache {
   std::span<const uint32_t> tags() const override { return tags_; }
 
  private:
-  // By piece, the steps that pick it, the last one first: those that are over
-  // have been taken away.
+  // By sub-page, the future steps that pick it, the last one first.
   std::unordered_map<uint32_t, std::vector<int64_t>> uses_;
   int64_t now_ = -1;
-  std::vector<uint32_t> tags_;  // by slot; pieces stand in no order
+  std::vector<uint32_t> tags_;  // by slot; sub-pages in no order
 };
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// What rows do at lengths that were not recorded, from those that were: a rule,
-// not a measurement.
+// Estimates the work of rows at lengths that were not recorded, by a rule from
+// recorded lengths. Not a measurement.
 #ifndef WINNOW_SIMULATE_LENGTH_FIT_H_
 #define WINNOW_SIMULATE_LENGTH_FIT_H_
 
@@ -9,32 +9,33 @@
 
 namespace winnow {
 
-// Lengths within a factor of the root of 2 of each other are taken for one: by
-// the whole number nearest to its logarithm to base 2.
+// The class of a length: the integer nearest to its logarithm to base 2.
+// Lengths of one class are treated as equal.
 int LengthClass(double context_tokens);
 
-// The works are those of one cache, of rows of ascending lengths; dense layers
-// and summaries are theirs. Straight in the logarithm of the length are the
-// logarithms of what is read, of what is wanted, of slots and of the share of
-// what is wanted that is near: where a context is twice as long, so many times
-// less is near. Between two lengths they are the straight line; behind the last
-// they go on from it with the slope of least squares: of amounts at least 0 (a
-// budget of tokens) and at most 1 (a share of the context), of the share that
-// is near at most 0, so that no longer context misses less than the longest
-// recorded. The share that is hinted stays. For slots and what is near only
-// lengths count, behind the last, that the cache does not hold (CacheHolds).
-// (Tried on recorded lengths: lines in the shares themselves, or in their log
-// odds, say more misses than come, and more so than this.)
-// REQUIRES: two works at least, a context of the first one's or more, and
-// CanPlace.
+// Extrapolates the works of one cache, given for ascending lengths; dense
+// layers and summaries are copied. The rule is linear in the logarithm of the
+// length. It covers the logarithms of read tokens, of wanted tokens, of slots
+// and of the hit share. Between two lengths the lines interpolate.
+//
+// Behind the last length they continue with the least-squares slope. Slopes of
+// amounts are limited to [0, 1]: 0 is a budget in tokens, 1 a share of the
+// context. The slope of the hit share is at most 0, so a longer context never
+// misses less than the longest recorded one. The share of hints is constant.
+// Lengths that the cache holds (CacheHolds) are left out of the slopes of slots
+// and hits.
+//
+// Linear rules for the shares or their log odds were tried on recorded lengths,
+// and overestimate misses more than this one. REQUIRES: at least two works, a
+// context no shorter than the first, and CanPlace.
 RowWork WorkAtLength(std::span<const RowWork> recorded, double context_tokens);
 
-// Slots for so much of the context that hardly anything can be missed.
+// If cache slots hold this share of the context, hardly anything can be missed.
 inline constexpr double kHeldShare = 0.9;
 inline bool CacheHolds(const RowWork& work) {
   return work.slot_tokens >= kHeldShare * work.context_tokens;
 }
-// False where the context is longer than all works, of which fewer than two
+// False if the context is longer than all works and fewer than two of them
 // count.
 bool CanPlace(std::span<const RowWork> recorded, double context_tokens);
 

@@ -12,12 +12,13 @@ struct RandomTraceOptions {
   int max_pages = 40;  // of context before the first row
   int max_steps = 30;
   double stays = 0.8;    // the chance that a page is picked again
-  bool in_parts = true;  // of pages, and of steps with several rows
+  bool in_parts = true;  // parts of pages, and steps with several rows
 };
 
-// Few layers and heads, levels on both sides of the budget or none.
+// Draws few layers and heads. Levels lie on both sides of the budget, or there
+// are none.
 TraceHeader RandomTraceHeader(std::mt19937_64& random);
-// Picks that stay for a while, rows that read all now and then.
+// Draws picks that stay for a while, and now and then rows that read all.
 TraceRequest RandomTraceRequest(const TraceHeader& header,
                                 const RandomTraceOptions& options,
                                 std::mt19937_64& random);

@@ -1,4 +1,4 @@
-// A recorded request through slots that do not hold all of it.
+// Replay: simulates a recorded request whose cache slots do not hold all of it.
 #ifndef WINNOW_SIMULATE_REPLAY_H_
 #define WINNOW_SIMULATE_REPLAY_H_
 
@@ -14,9 +14,9 @@
 
 namespace winnow {
 
-// A request cut into pieces once, for all that is tried on it.
+// A request split into sub-pages once, for all simulations of it.
 struct ReplayInput {
-  // REQUIRES: both outlive this.
+  // REQUIRES: `of` and `traced` outlive this.
   ReplayInput(const TraceHeader& of, const TraceRequest& traced,
               const PieceOptions& piece_options)
       : header(of),
@@ -30,9 +30,9 @@ struct ReplayInput {
   const std::vector<std::vector<StepPieces>> pieces;
 };
 
-// What slots hold at first of a request that gets them behind its first row:
-// nothing, the newest pages that are closed, what that row picked, or that and
-// then its hints. As many as there are slots.
+// The initial content of cache slots, which a request gets behind its first
+// row. It is nothing, the newest closed pages, the row's picks, or its picks
+// and then its hints. As many as there are slots.
 enum class FirstSlots : uint8_t { kEmpty, kNewest, kPicks, kRanks };
 inline constexpr std::array<std::string_view, 4> kFirstSlotsNames = {
     "empty", "newest", "picks", "ranks"};
@@ -40,48 +40,48 @@ inline constexpr std::array<std::string_view, 4> kFirstSlotsNames = {
 struct ReplayOptions {
   SlotRuleOptions rule;  // num_levels is the trace's
   CacheBudget budget;
-  // Rows at a request's beginning that are brought for but not counted: they
-  // fill the slots.
+  // Rows at a request's beginning that fill the slots and are not counted.
   int warm_rows = 0;
-  // Every so many rows frames move between layers (Redistribute), with kAge,
-  // kKeep, kHold and kHint; 0: never.
+  // Slot blocks move between layers every `resize_rows` rows (Redistribute),
+  // with kAge, kKeep, kHold and kHint; 0: never.
   int resize_rows = 0;
-  // What more frames would spare is counted, not drawn on: by as many slots as
-  // a layer may have at most, which hold no bytes.
+  // Counts the saving of further slot blocks by tags without bytes, up to the
+  // greatest number of slots of a layer, instead of extrapolating it.
   bool ghosts = false;
-  // None: slots are there from the first row on, and empty. Else that row is
-  // left out. REQUIRES of more than kEmpty: the rule knows no future.
+  // None: slots exist from the first row on and are empty. Otherwise the first
+  // row is not counted. REQUIRES of all but kEmpty: the rule does not know the
+  // future.
   std::optional<FirstSlots> first_slots = {};
   int max_rows = std::numeric_limits<int>::max();  // of a request
 };
 
-// Of all rows that count.
+// Sums over all counted rows.
 struct ReplayTotals {
   SlotCounts counts;
   int64_t num_rows = 0;
   int64_t context_tokens = 0;  // summed over rows
-  // Read by rows, summed over choosing layers and KV heads; where several lists
-  // are a KV head's, each.
+  // Tokens read, summed over selecting layers and KV heads; each list of a KV
+  // head counts.
   int64_t read_tokens = 0;
-  // Slots that there were, in tokens, summed over rows and choosing layers.
+  // Slots in tokens, summed over rows and selecting layers.
   int64_t slot_tokens = 0;
 
   void Add(const ReplayTotals& other);
-  // Of what needs a slot, the share that is near; 1 where nothing does.
+  // The share of wanted sub-pages that a slot holds; 1 if none is wanted.
   double hit_rate() const;
 };
 
-// The most tokens that one list reads, of those that do not read all.
+// The greatest number of tokens in one list, without lists that read all.
 int64_t MostSelected(const TraceHeader& header, const TraceRequest& request);
 
-// Frames of a choosing layer, as the budget says: one at least, at most what
-// entries can tell apart.
+// Slot blocks of a selecting layer for the budget: at least one, and no more
+// than slot entries can number.
 int FramesOf(const ReplayInput& input, const CacheBudget& budget);
 
-// One request by itself, as slots are private: what a batch of them brings is
-// the sum. Layers without choice do not take part. Slots are owned by
-// kv/slot_ledger.h, as many in each choosing layer as the budget says; what is
-// near, and what makes room, says SlotRule. All slots are empty at first.
+// Simulates one request. Slots are private, so the traffic of a batch is the
+// sum. Dense layers take no part. kv/slot_ledger.h owns the slots, the same
+// number in each selecting layer. `rule` decides which sub-pages stay. All
+// slots are empty at first.
 ReplayTotals Replay(const ReplayInput& input, const ReplayOptions& options);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// SelectRecorder: a backend that writes down what decode rows choose.
+// SelectRecorder: a backend that records the picks of decode rows.
 #ifndef WINNOW_SIMULATE_SELECT_RECORDER_H_
 #define WINNOW_SIMULATE_SELECT_RECORDER_H_
 
@@ -10,34 +10,35 @@
 
 namespace winnow {
 
-// Does what the backend that it owns does, and after each Select reads the
-// lists of decode rows. The levels besides the budget come from more Selects
-// of the same rows, with programs whose budgets are so many times as large,
-// into memory of its own; picks are monotone in the budget, so each level holds
-// those below it, and what it adds to them are the next ranks. What is computed
-// is the same with and without recording. A program whose rule knows no budget
-// (a threshold) has no next ranks. Scores come from one more Select a row,
-// where the backend tells them (SelectFeature::kScores); else picks have none.
+// Forwards to the backend that it owns, and reads the lists of decode rows
+// after each Select. Levels beside the budget's come from further Selects of
+// the same rows, into memory of its own, with multiples of the program's
+// budget. Picks are monotone in the budget. Hence each level contains those
+// below, and the rest are the next ranks. A program whose rule has no budget (a
+// threshold) has no next ranks.
 //
-// Used as a backend is, by one thread; one request at a time has decode rows
-// while it records. REQUIRES: the device's memory is the host's. An op may
-// allocate here: what is timed with a recorder between is no measurement.
+// Scores come from one more Select for each row, if the backend reports them
+// (SelectFeature::kScores). Results do not depend on recording.
+//
+// Used as a backend, by one thread. One request at a time has decode rows while
+// it records. REQUIRES: the CPU can read the device's memory. An op may
+// allocate here, so times with a recorder are no measurement.
 class SelectRecorder final : public ForwardingBackend {
  public:
-  // `max_context`: tokens a sequence may reach.
+  // `max_context`: the greatest length of a sequence in tokens.
   SelectRecorder(std::unique_ptr<Backend> real, TraceHeader header,
                  int64_t max_context);
 
-  // What follows is one request, until Take.
+  // Begins the recording of one request, until Take.
   void Begin();
-  // All rows since Begin. Its texts are the caller's to fill in.
+  // Returns all rows since Begin. The caller fills in the request's texts.
   TraceRequest Take();
 
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override;
 
  private:
-  // The lists of one level other than the budget's.
+  // The lists of one level beside the budget's.
   struct LevelLists {
     std::vector<SelectProgram> programs;  // by selector
     std::vector<Buffer> memory;
@@ -45,7 +46,7 @@ class SelectRecorder final : public ForwardingBackend {
   };
   // The decode rows of a Select.
   struct Rows {
-    int first = 0, count = 0;  // of the step
+    int first = 0, count = 0;  // in the step
     int64_t first_position = 0;
   };
 
@@ -55,12 +56,12 @@ class SelectRecorder final : public ForwardingBackend {
                          size_t level);
   void MakeRoom(const SelectArgs& args, LevelLists& level);
   TraceStep& StepOf(int layer, const Rows& rows);
-  // One row of a Select under way.
+  // One row of the current Select.
   struct RowAt {
-    int row = 0;  // of the step
+    int row = 0;  // in the step
     int64_t context = 0;
   };
-  // Leaves in scores_ those of its lists.
+  // Stores the scores of its lists in scores_.
   void ScoreRow(Queue& queue, const LayerStep& step, const SelectArgs& args,
                 const LayerCache& cache, const RowAt& at);
   TraceList ListOf(const std::vector<const PickLists*>& levels, int row,
@@ -70,12 +71,12 @@ class SelectRecorder final : public ForwardingBackend {
   const TraceHeader header_;
   const int64_t max_context_;
   std::vector<LevelLists> levels_;
-  std::vector<uint32_t> seen_;  // by page: tokens of the levels below
-  const bool has_scores_;       // the backend tells them
-  std::vector<float> scores_;   // [q_heads, context] of the row at hand
+  std::vector<uint32_t> seen_;  // by page: tokens of lower levels
+  const bool has_scores_;       // the backend reports scores
+  std::vector<float> scores_;   // [q_heads, context] of the current row
   bool records_ = false;
   TraceRequest request_;
-  std::vector<int64_t> step_positions_;  // first ones, of request_.steps
+  std::vector<int64_t> step_positions_;  // first positions of request_.steps
 };
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// Slots of one request, layer and KV head as a simulator has them: which piece
-// each holds, and by what rule pieces make room for one another.
+// SlotCache: the simulated cache slots of one request, layer and KV head, with
+// a replacement rule.
 #ifndef WINNOW_SIMULATE_SLOT_CACHE_H_
 #define WINNOW_SIMULATE_SLOT_CACHE_H_
 
@@ -15,11 +15,11 @@
 
 namespace winnow {
 
-// What Fetch counts (backend/contract/slot_table.h), by FetchCount, and
-// besides, of the pieces that a step picks of pages that are not whole, each
-// once: how many there are, and how many of them no slot holds. (Fetch counts a
-// piece again for each list that picks it, and a miss again where it found no
-// slot.) Of Fetch's counts the exact rules fill in kFetchedCount alone.
+// The counts of Fetch (backend/contract/slot_table.h), by FetchCount; exact
+// rules fill in kFetchedCount alone. `wanted` and `missed` count the distinct
+// sub-pages of offloaded pages that a step picks, and those that no slot holds.
+// (Fetch counts a sub-page once for each list that picks it, and repeats a miss
+// that found no slot.)
 struct SlotCounts {
   std::array<int64_t, kNumFetchCounts> fetch = {};
   int64_t wanted = 0;
@@ -71,25 +71,26 @@ inline constexpr std::array<std::string_view, 12> kSlotRuleNames = {
 
 struct SlotRuleOptions {
   SlotRule rule = SlotRule::kAge;
-  int least_hint_age = 1;  // with kHint
+  int least_hint_age = 1;  // for kHint
   int num_levels = 1;      // of the trace
-  // What a step leaves of what was, with kMeanLevel, kMeanScore, kDecayedUse.
+  // The factor of the past in each step, for kMeanLevel, kMeanScore and
+  // kDecayedUse.
   double decay = 0.9;
 };
 
 class SlotCache {
  public:
   virtual ~SlotCache() = default;
-  // Slots are added empty, the last are taken away with what they hold.
+  // Adds empty slots, or removes the last ones with their content.
   virtual void Resize(int num_slots) = 0;
-  // The next step.
+  // Simulates the next step.
   virtual void Fetch(const StepPieces& step, SlotCounts& counts) = 0;
-  // By slot; kNoPiece: none.
+  // By slot; kNoPiece: empty.
   virtual std::span<const uint32_t> tags() const = 0;
 };
 
-// `steps`: all that will be brought, which kBelady alone looks at. REQUIRES:
-// they outlive the cache.
+// `steps` are all future steps, which kBelady alone reads. REQUIRES: they
+// outlive the cache.
 std::unique_ptr<SlotCache> MakeSlotCache(const SlotRuleOptions& options,
                                          std::span<const StepPieces> steps);
 

@@ -1,4 +1,4 @@
-// A trace's numbers as bytes and back: nothing that is read is trusted.
+// Encodes a trace as bytes, and decodes untrusted bytes.
 #ifndef WINNOW_SIMULATE_TRACE_BYTES_H_
 #define WINNOW_SIMULATE_TRACE_BYTES_H_
 
@@ -32,8 +32,9 @@ std::string EncodeHeader(const TraceHeader& header);
 std::string EncodeRequest(const TraceHeader& header,
                           const TraceRequest& request);
 
-// Nothing where the bytes are no header, or no request of this header: too few,
-// too many, a number out of range, pages that do not ascend.
+// Nothing if the bytes are no header, or no request of this header. Causes are
+// too few or too many bytes, a number out of range, or pages that do not
+// ascend.
 std::optional<TraceHeader> DecodeHeader(std::string_view bytes);
 std::optional<TraceRequest> DecodeRequest(const TraceHeader& header,
                                           std::string_view bytes);

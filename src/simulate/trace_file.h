@@ -1,4 +1,4 @@
-// A trace as a file.
+// TraceWriter and TraceReader: a trace as a file.
 #ifndef WINNOW_SIMULATE_TRACE_FILE_H_
 #define WINNOW_SIMULATE_TRACE_FILE_H_
 
@@ -11,16 +11,16 @@
 
 namespace winnow {
 
-// The file: 8 bytes "wnwtrace", then blocks. A block is its kind, one byte; the
-// number of its bytes and their hash (XXH3, 64 bits, of kind, number and
-// bytes), eight bytes each, the lowest first; and the bytes. There is first
-// one of kind 'h': the version, one byte, and the header; then one of kind 'r'
-// a request; last one of kind 'e': how many requests there are, eight bytes. A
-// reader knows its own version alone: 1 had no scores. What header and request
-// are made of says trace_bytes.h.
+// The file begins with 8 bytes "wnwtrace", then has blocks. A block is its kind
+// (one byte), its size and its hash (eight bytes each, the lowest first), and
+// its bytes. The hash is XXH3 (64 bits) of kind, size and bytes. The first
+// block is of kind 'h': the version, one byte, and the header. Then each
+// request has one of kind 'r'. The last is of kind 'e': the number of requests,
+// eight bytes. A reader knows its own version alone; version 1 had no scores.
+// trace_bytes.h has the formats of header and request.
 inline constexpr uint8_t kTraceVersion = 2;
 
-// Puts a trace together in memory: a few megabytes for hundreds of steps.
+// Builds a trace in memory: a few megabytes for hundreds of steps.
 class TraceWriter {
  public:
   explicit TraceWriter(const TraceHeader& header);
@@ -40,17 +40,17 @@ class TraceWriter {
   int64_t num_requests_ = 0;
 };
 
-// Owns a trace's bytes, and hands out its requests one after the other. Every
-// failure names the file, and nothing that it hands out is out of range.
+// Owns a trace's bytes and returns its requests in order. Every failure names
+// the file. All returned values are in range.
 class TraceReader {
  public:
   static Result<TraceReader> Open(const std::filesystem::path& path);
-  // The same of bytes that `name` stands for.
+  // As Open, from bytes; `name` appears in messages.
   static Result<TraceReader> Parse(std::string name, std::string bytes);
 
   const TraceHeader& header() const { return header_; }
   int64_t num_requests() const { return num_requests_; }
-  // Nothing behind the last one.
+  // Nothing behind the last request.
   Result<std::optional<TraceRequest>> Next();
 
  private:
@@ -62,8 +62,8 @@ class TraceReader {
   TraceReader(std::string name, std::string bytes)
       : name_(std::move(name)), bytes_(std::move(bytes)) {}
   Status ReadHeader();
-  // All blocks in order, before the first request is handed out: what is
-  // truncated is told at once.
+  // Checks all blocks in order before the first request is returned, so a
+  // truncated file fails at once.
   Status CheckBlocks();
   Result<Block> NextBlock();
   Error Corrupt(std::string_view what) const;

@@ -1,4 +1,4 @@
-// ValuedSlots: rules that put a number on every slot and know no buckets.
+// ValuedSlots: replacement rules that give every slot an exact value.
 #ifndef WINNOW_SIMULATE_VALUED_SLOTS_H_
 #define WINNOW_SIMULATE_VALUED_SLOTS_H_
 
@@ -9,9 +9,8 @@
 
 namespace winnow {
 
-// Misses take the place of the slots of least value that were not picked, empty
-// ones first; ties go to the lowest slot. Those for which none is left take
-// none.
+// Misses replace the slots of least value that were not picked, empty ones
+// first. Ties go to the lowest slot. A miss without a slot left gets none.
 class ValuedSlots final : public SlotCache {
  public:
   explicit ValuedSlots(const SlotRuleOptions& options) : options_(options) {}
@@ -23,19 +22,19 @@ class ValuedSlots final : public SlotCache {
  private:
   struct State {
     int64_t last_use = 0;    // by step
-    int64_t num_uses = 0;    // since it came
+    int64_t num_uses = 0;    // since the sub-page came
     int level = 0;           // in this step's lists
     double score_share = 0;  // likewise
     double decayed = 0;      // mean of levels, or sum of uses
   };
 
   void Rank(const StepPieces& step);
-  // What this step adds to State::decayed.
+  // The amount that this step adds to State::decayed.
   double Added(size_t slot) const;
-  // The less, the sooner it goes.
+  // True if `a` is replaced before `b`.
   bool GoesBefore(const State& a, const State& b) const;
   void Place(const std::vector<uint32_t>& missing);
-  // What a level is worth: 1 at the highest rank, 0 where no list names it.
+  // The worth of a level: 1 at the highest rank, 0 if no list names it.
   double Worth(int level) const {
     return 1.0 - static_cast<double>(level) / options_.num_levels;
   }

@@ -16,9 +16,8 @@ namespace winnow {
 enum class Tier : uint8_t { kDevice, kHost, kDisk };
 
 // An owned block of bytes in one tier. Moved, never copied: a copy names its
-// queue (Backend::Copy). Made by a Backend, or by AllocateHost where none is
-// at hand. Frees itself; whoever frees it makes sure that no step in flight
-// still uses it.
+// queue (Backend::Copy). Made by a Backend, or by AllocateHost where none is at
+// hand. Frees itself. REQUIRES of its owner: no step in flight uses it then.
 class Buffer {
  public:
   using Free = std::function<void(std::byte* data, size_t num_bytes)>;

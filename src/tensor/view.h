@@ -1,4 +1,4 @@
-// View: a typed window on bytes that someone else owns.
+// View: a typed window on bytes that another object owns.
 #ifndef WINNOW_TENSOR_VIEW_H_
 #define WINNOW_TENSOR_VIEW_H_
 
@@ -32,8 +32,8 @@ struct View {
     return shape[static_cast<size_t>(i)];
   }
   int64_t num_elements() const;
-  int64_t num_bytes() const;  // of its elements, without what lies between
-  // True where elements stand without gaps in row-major order.
+  int64_t num_bytes() const;  // of its elements, without gaps between rows
+  // True if elements stand without gaps in row-major order.
   bool contiguous() const;
 
   // The first element. REQUIRES: T is the element type.

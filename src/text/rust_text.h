@@ -1,5 +1,5 @@
-// How the module's classes call the Rust library: views in, owned text out,
-// codes to errors. No other room includes this.
+// Calls of the Rust library for this module's classes: views in, owned text
+// out, codes to errors. No other module includes this.
 #ifndef WINNOW_TEXT_RUST_TEXT_H_
 #define WINNOW_TEXT_RUST_TEXT_H_
 
@@ -15,36 +15,36 @@
 
 namespace winnow::internal {
 
-// A present slice, also of an empty text.
+// A present slice, even if the text is empty.
 WinnowSlice SliceOf(std::string_view text);
 
-// A text that may be absent, and the name that messages give it.
+// A text that may be absent, and its name for messages.
 WinnowNamedText NamedTextOf(const std::string& name,
                             const std::optional<std::string>& text);
 
-// What a call may take beside what grows with its text.
+// The fixed part of a call's memory, beside the part that grows with its text.
 inline constexpr size_t kCallBytes = size_t{4} << 20;
 
-// Sets aside what the library may take for a call, since it cannot be told that
-// there is no memory: held while it is called. Fails with kIo, and names
-// `what`, where the system has not that much.
+// Reserves the memory that a call of the library may take, because the library
+// cannot report a lack of memory. Hold the result during the call. Fails with
+// kIo, naming `what`, if the system has too little.
 Result<std::unique_ptr<MemoryReservation>> RoomForCall(std::string_view what,
                                                        size_t num_bytes);
 
-// Copies what the library gave and gives it back.
+// Copies a text of the library and releases it.
 std::string TakeText(WinnowOwnedText text);
 
-// REQUIRES code != 0. Takes `message`.
+// Consumes `message`. REQUIRES: code != 0.
 Error TakeError(int32_t code, WinnowOwnedText message);
 
-// Of tokenizer_config.json, which has the template, too.
+// Limit of tokenizer_config.json, which may contain the template.
 inline constexpr size_t kMaxTokenizerConfigBytes = size_t{16} << 20;
 
-// Reads a file that need not exist: no value where it does not.
+// Reads a file that need not exist; no value if it does not.
 Result<std::optional<std::string>> ReadIfThere(
     const std::filesystem::path& path, size_t max_bytes);
 
-// Fails where `text` is not UTF-8, naming `what` and the byte's offset.
+// Fails, with `what` and the byte's offset, if `text` is not UTF-8.
 Status CheckUtf8(std::string_view what, std::string_view text);
 
 }  // namespace winnow::internal

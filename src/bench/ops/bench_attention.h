@@ -1,4 +1,5 @@
-// One layer's attention over a made-up context, for winnow bench ops.
+// BenchAttention: one layer's attention over a synthetic context, for winnow
+// bench ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_ATTENTION_H_
 #define WINNOW_BENCH_OPS_BENCH_ATTENTION_H_
 
@@ -11,37 +12,37 @@
 
 namespace winnow {
 
-// Owns the KV of one request of `context_tokens` random tokens, its pages in
-// random order, and a step's rows at the end of it; as many layers of KV as
-// asked for, so that it need not stay in the CPU's caches from run to run.
+// Owns the KV of one request of `context_tokens` random tokens, with pages in
+// random order, and a step's rows at its end. Has several layers of KV, so that
+// the CPU's caches do not keep it from run to run.
 class BenchAttention {
  public:
-  // Rows [first_position, context_tokens) of the request; prefill rows or
-  // decode rows. head_dim need not be the model's.
-  // REQUIRES: backend and model outlive this.
+  // The rows [first_position, context_tokens) of the request, as prefill or
+  // decode rows. head_dim need not be the model's. REQUIRES: backend and model
+  // outlive this.
   struct Shape {
     int64_t context_tokens = 0;
     int64_t first_position = 0;
     bool prefill_rows = false;
     int head_dim = 0;
     int num_layers = 1;
-    // Else they lie in order, as a pool that is not fragmented hands them out.
+    // False: pages are in order, as in a pool without fragmentation.
     bool shuffled_pages = false;
   };
   static Result<std::unique_ptr<BenchAttention>> Create(Backend& backend,
                                                         const Model& model,
                                                         const Shape& shape);
 
-  // Runs Attend once over all rows, `chunk` rows at a time, and the next layer
-  // with the next call.
+  // Runs Attend once over all rows, `chunk` rows at a time. Each call uses the
+  // next layer.
   void Run(int64_t chunk);
-  // K and V of the layer that the next Run would read; that reads the one
-  // after it.
+  // K and V of the layer of the next Run, which then skips to the layer behind
+  // it.
   Bytes NextLayerKv();
 
   const Shape& shape() const { return shape_; }
-  // Of one Run: bytes of K and V that are read at least once; flops of q k^T
-  // and p v that causality leaves.
+  // Of one Run: bytes of K and V, read at least once; flops of q k^T and p v
+  // under causality.
   double kv_bytes() const;
   double flops() const;
 
@@ -57,7 +58,7 @@ class BenchAttention {
   const ModelConfig& config_;
   const Shape shape_;
   size_t layer_bytes_ = 0;
-  int layer_ = 0;  // that the next Run reads
+  int layer_ = 0;  // of the next Run
   Dtype dtype_ = Dtype::kBFloat16;
   std::unique_ptr<Queue> queue_;
   Buffer layer_blocks_, q_, out_, tables_;

@@ -1,4 +1,4 @@
-// winnow bench decode: decode steps that select beside dense ones, in turn.
+// winnow bench decode: decode steps with a selector beside dense ones, in turn.
 #ifndef WINNOW_BENCH_OPS_BENCH_DECODE_H_
 #define WINNOW_BENCH_OPS_BENCH_DECODE_H_
 
@@ -6,18 +6,19 @@
 
 namespace winnow {
 
-// What can be said of its flags before a model is there.
+// Checks of the flags that need no model.
 Status CheckDecodeFlags(const BenchFlags& flags);
 
-// For each selection two engines whose requests have contexts of random K and
-// V: one dense, one that selects. In each round either takes its turn of some
-// steps, the other one first the next time; a round's figures are ratios within
-// it, and what is printed are their medians. Beside the rate measured stands
-// what Amdahl leaves: that of a dense step in which attention alone (what
-// summaries, choices and Attend take) is the other's. The first row is a dense
-// engine beside one that has all the selections for requests that it does not
-// have, whose steps ought to be the same. On the CPU alone.
-// REQUIRES: CheckDecodeFlags found nothing.
+// For each selection compares two engines over contexts of random K and V: a
+// dense one and one that selects. In each round both take a turn of some steps;
+// the order alternates. A round's figures are ratios within it; prints their
+// medians.
+//
+// Beside the measured rate stands Amdahl's bound: a dense step whose attention
+// alone (summaries, choices and Attend) takes the other engine's time. The
+// first row compares a dense engine with one that has all the selectors but no
+// request that uses them; their steps should be equal. On the CPU alone.
+// REQUIRES: CheckDecodeFlags succeeded.
 Result<int> RunBenchDecode(const BenchFlags& flags);
 
 }  // namespace winnow

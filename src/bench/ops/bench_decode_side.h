@@ -1,4 +1,4 @@
-// One of the two engines that winnow bench decode sets side by side.
+// DecodeSide: one of the two engines that winnow bench decode compares.
 #ifndef WINNOW_BENCH_OPS_BENCH_DECODE_SIDE_H_
 #define WINNOW_BENCH_OPS_BENCH_DECODE_SIDE_H_
 
@@ -12,20 +12,20 @@
 
 namespace winnow {
 
-// A step's seconds, mean over a turn's steps, and what attention has of them.
+// Seconds of a step and of its attention, averaged over a turn.
 struct DecodeTurn {
   double step_seconds = 0, attention_seconds = 0;
 };
 
-// How many times a dense step's rate would be, were attention alone to take
-// `attention_seconds` of it (Amdahl).
+// The relative rate of a dense step whose attention alone takes
+// `attention_seconds` (Amdahl).
 inline double AmdahlRate(const DecodeTurn& dense, double attention_seconds) {
   return dense.step_seconds /
          (dense.step_seconds - dense.attention_seconds + attention_seconds);
 }
 
-// Says what attention takes: summaries, clusters, choices, what is fetched for
-// them, Attend and MergeStates. REQUIRES: ops have ended when they return.
+// Measures the time of attention: summaries, clusters, choices, their fetches,
+// Attend and MergeStates. REQUIRES: an op has ended when its call returns.
 class AttentionTimer final : public ForwardingBackend {
  public:
   explicit AttentionTimer(std::unique_ptr<Backend> real)
@@ -45,7 +45,7 @@ class AttentionTimer final : public ForwardingBackend {
   void MergeStates(Queue& queue, const LayerStep& step,
                    const MergeStatesArgs& args) override;
 
-  // Since the last call.
+  // Seconds since the last call.
   double TakeSeconds() { return std::exchange(seconds_, 0); }
 
  private:
@@ -53,14 +53,14 @@ class AttentionTimer final : public ForwardingBackend {
 };
 
 // Owns an engine and its requests, whose prompts have been read. REQUIRES: the
-// backend, within which `timer` is, and the model outlive it.
+// backend, which contains `timer`, and the model outlive it.
 class DecodeSide {
  public:
   static Result<std::unique_ptr<DecodeSide>> Create(
       Backend& backend, AttentionTimer& timer, const Model& model,
       const EngineOptions& options, const Request& request, int batch);
 
-  // So many steps that no turn counts.
+  // Runs steps that no turn counts.
   Status Step(int num_steps);
   Status TakeTurn(int num_steps);
   const DecodeTurn& turn() const { return turn_; }  // the last one

@@ -1,5 +1,5 @@
 // winnow bench ops on a GPU: the ops of a decode step and of a prompt at a
-// model's shape, as the device's own clock has them.
+// model's shape, by the device's clock.
 #ifndef WINNOW_BENCH_OPS_BENCH_DEVICE_OPS_H_
 #define WINNOW_BENCH_OPS_BENCH_DEVICE_OPS_H_
 
@@ -15,32 +15,33 @@ namespace winnow {
 
 struct DeviceOpsOptions {
   int rounds = 3;
-  // Tokens that decode attends 16 times at once, and, four times as many, once;
-  // selectors choose among the latter.
+  // Context of decode for a batch of 16, and four times as long for one
+  // request. Selectors choose among the latter.
   int64_t decode_context = 32768;
-  // Tokens of a prompt; half as many and twice as many are attended.
+  // Tokens of a prompt. Attention is also measured for half as many and twice
+  // as many.
   int64_t prompt_context = 16384;
-  int64_t chunk_rows = 2048;  // of a prompt: what products have many of
-  // What one round of an op must at least touch, so that no cache has it.
+  int64_t chunk_rows = 2048;  // rows of a prompt's products
+  // The least bytes that one round of an op touches, so that no cache holds
+  // them.
   int64_t round_bytes = int64_t{512} << 20;
-  // Also Attend and Select with memory laid out otherwise
+  // Also measures Attend and Select with other memory layouts
   // (docs/decisions/002-memory-layout.md).
   bool layouts = false;
   DeviceRoofs::Sizes roofs;
-  // Called with each row as it comes.
+  // Called with each row as it is measured.
   std::function<Status(const nlohmann::ordered_json& row)> on_row = {};
 };
 
-// The rows of the table: each op in microseconds a launch or layer, what it
-// must move and compute at least, and its share of the roofs measured right
-// before, medians over the rounds: {"read_roof_gb_per_second",
-// "product_roof_gflops", "copied_bytes", "ops"}. Runs on any backend; made
-// for GPUs.
+// Measures the rows of the table. A row has an op's microseconds a launch or
+// layer, its minimal bytes and flops, and its share of the roofs. Roofs are
+// measured right before; values are medians over the rounds. Returns
+// {"read_roof_gb_per_second", "product_roof_gflops", "copied_bytes", "ops"}.
+// Runs on any backend; made for GPUs.
 Result<nlohmann::ordered_json> MeasureDeviceOps(
     Backend& backend, const Model& model, const DeviceOpsOptions& options);
 
-// As text: what stands above the rows, one of them, and what is said of the
-// report in the end.
+// As text: the table's head, one row, and the summary of the report.
 std::string DeviceOpsHeader();
 std::string DeviceOpsLine(const nlohmann::ordered_json& row);
 std::string DeviceOpsRoofs(const nlohmann::ordered_json& report);

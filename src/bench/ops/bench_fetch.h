@@ -1,4 +1,4 @@
-// Fetch's lookup, for winnow bench ops.
+// BenchFetch: Fetch's lookup, for winnow bench ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_FETCH_H_
 #define WINNOW_BENCH_OPS_BENCH_FETCH_H_
 
@@ -12,10 +12,10 @@
 
 namespace winnow {
 
-// Owns the tables of requests that are not whole, each with slots for four
-// times what it picks in a step, and picks that are all there: what Fetch costs
-// where nothing is missing. No byte of KV is touched, so none is there. Each
-// run is a decode step of the next of some layers, with other picks.
+// Owns the tables of requests with offloaded pages. Each has cache slots for
+// four times its picks in a step, and all picks are in slots. So this measures
+// Fetch without misses. It touches no KV, so none exists. Each run is a decode
+// step of the next layer, with other picks.
 class BenchFetch {
  public:
   struct Shape {
@@ -23,15 +23,16 @@ class BenchFetch {
     int head_dim = 0;
     Dtype dtype = Dtype::kBFloat16;
     int num_requests = 0;
-    int picks_a_request = 0;  // in a layer, over the KV heads: a slot each
+    // Picks in a layer over all KV heads; each fills a cache slot.
+    int picks_a_request = 0;
     int slot_tokens = kPageTokens;
   };
-  // REQUIRES: backend outlives this; its memory is the host's.
+  // REQUIRES: backend outlives this; the CPU can read its memory.
   static Result<std::unique_ptr<BenchFetch>> Create(Backend& backend,
                                                     const Shape& shape);
 
   void Run();
-  // Of a run: picks, and the words of tables and state that they lead to.
+  // Bytes of a run: picks, and the words of tables and state that they lead to.
   double bytes() const;
 
  private:

@@ -1,5 +1,5 @@
-// A layer's products with the ops around them, as the forward pass asks for
-// them, on any device.
+// BenchLayerProducts: a layer's products with the ops around them, as in the
+// forward pass, on any device.
 #ifndef WINNOW_BENCH_OPS_BENCH_LAYER_PRODUCTS_H_
 #define WINNOW_BENCH_OPS_BENCH_LAYER_PRODUCTS_H_
 
@@ -15,8 +15,8 @@
 
 namespace winnow {
 
-// Owns the activations of `rows` rows, random numbers. Ops are enqueued on
-// its queue, and nothing is waited for.
+// Owns the activations of `rows` rows, random numbers. Enqueues ops on its
+// queue and waits for nothing.
 class BenchLayerProducts {
  public:
   enum class Product { kQkv, kOutput, kGateUp, kDown, kLogits };
@@ -31,13 +31,13 @@ class BenchLayerProducts {
 
   // kLogits has no layer.
   void Run(Product product, int layer);
-  // kGateUp without what is around it: the widest product of a layer.
+  // kGateUp without its neighbours: the widest product of a layer.
   void GateUpAlone(int layer);
-  // The ops around products, alone.
+  // The ops around the products, alone.
   void RmsNorm(int layer);
   void GatedAct();
 
-  // Of one layer's: weights, and rows in and out.
+  // Of one layer: weights, and rows in and out.
   double bytes(Product product) const;
   double flops(Product product) const;
   double rms_norm_bytes() const;
@@ -58,7 +58,9 @@ class BenchLayerProducts {
   Activations::Views views_;
   View hidden_;  // f32 [rows, hidden]
   View logits_;  // f32 [rows, vocab]
-  View gated_;   // [rows, ffn]: written over `gate`, numbers would shrink to 0
+  // [rows, ffn]: apart from `gate`, because repeated runs in place would shrink
+  // the numbers to 0.
+  View gated_;
 };
 
 }  // namespace winnow

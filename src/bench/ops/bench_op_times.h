@@ -1,4 +1,4 @@
-// A backend that says what ops take, by what they are for.
+// OpTimesBackend: a backend that measures ops by purpose.
 #ifndef WINNOW_BENCH_OPS_BENCH_OP_TIMES_H_
 #define WINNOW_BENCH_OPS_BENCH_OP_TIMES_H_
 
@@ -6,9 +6,9 @@
 
 namespace winnow {
 
-// Seconds of ops that ran one after the other, by the device's own clock.
+// Seconds of ops that ran one after another, by the device's clock.
 struct OpSeconds {
-  double products = 0;   // Linear, with the ops that it does in its launch
+  double products = 0;   // Linear, with the ops fused into its launch
   double attention = 0;  // Attend, MergeStates, Fetch
   double choices = 0;    // Summarize, ClusterKeys, Select
   double rest = 0;       // every other op
@@ -16,14 +16,14 @@ struct OpSeconds {
   double sum() const { return products + attention + choices + rest; }
 };
 
-// Passes every call on. Between Measure and Take each op runs alone and is
-// waited for, and nothing is recorded: the answers are the same.
+// Forwards every call. Between Measure and Take each op runs alone, is waited
+// for, and is not recorded; results stay the same.
 class OpTimesBackend final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
 
   void Measure() { measures_ = true; }
-  // What the ops since Measure took; fails where the device did.
+  // Returns the times of the ops since Measure. Fails if the device failed.
   Result<OpSeconds> Take();
 
   void Replay(Queue& queue, std::span<const std::byte> key,
@@ -53,7 +53,7 @@ class OpTimesBackend final : public ForwardingBackend {
   void Sample(Queue& queue, const SampleArgs& args) override;
 
  private:
-  // Enqueues an op, and adds what it takes to `seconds` while measuring.
+  // Enqueues an op, and adds its time to `seconds` while measuring.
   void Run(Queue& queue, double OpSeconds::* seconds,
            const std::function<void()>& op);
 

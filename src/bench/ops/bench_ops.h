@@ -6,8 +6,8 @@
 
 namespace winnow {
 
-// Prints a row an op: milliseconds, bytes and flops a second, and the share
-// of the roof that applies.
+// Prints a row for each op: milliseconds, bytes and flops a second, and the
+// share of the applicable roof.
 Result<int> RunBenchOps(const BenchFlags& flags);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// The products of a step, alone: what a step is measured against.
+// BenchProducts: the products of a step alone, with which a step is compared.
 #ifndef WINNOW_BENCH_OPS_BENCH_PRODUCTS_H_
 #define WINNOW_BENCH_OPS_BENCH_PRODUCTS_H_
 
@@ -11,23 +11,23 @@
 
 namespace winnow {
 
-// The matrices that a decoded token reads: all but the embedding's rows, which
-// are read one a token. And how many bytes they are.
+// The matrices that a decoded token reads, and their bytes. All weights but the
+// embedding, of which a token reads one row.
 std::vector<Bytes> ProductWeights(const Model& model);
 int64_t ProductBytes(const Model& model);
 
-// Floating-point operations of the products for `rows` rows, of which
-// `logit_rows` go through the last one.
+// Flops of the products for `rows` rows, of which `logit_rows` go through the
+// last one.
 double ProductFlops(const Model& model, int64_t rows, int64_t logit_rows);
 
-// Owns inputs and outputs of `rows` rows. `backend` and `model` must outlive
-// it.
+// Owns inputs and outputs of `rows` rows. REQUIRES: `backend` and `model`
+// outlive it.
 class BenchProducts {
  public:
   static Result<BenchProducts> Create(Backend& backend, const Model& model,
                                       int64_t rows);
 
-  // All layers' products of the rows, one after another, nothing between.
+  // Runs all layers' products of the rows, one after another.
   void Run();
   double flops() const { return ProductFlops(*model_, rows_, 0); }
 

@@ -1,5 +1,5 @@
-// winnow bench ops on a GPU: what selectors that keep more than summaries of
-// keys ask of a device.
+// AddSelectorOps: winnow bench ops on a GPU, for selectors that keep more than
+// summaries of keys.
 #ifndef WINNOW_BENCH_OPS_BENCH_SELECTOR_OPS_H_
 #define WINNOW_BENCH_OPS_BENCH_SELECTOR_OPS_H_
 
@@ -8,8 +8,8 @@
 
 namespace winnow {
 
-// Adds rows of learned gates, clusters with their estimates, choices that are
-// made once, and next ranks, at four times options.decode_context.
+// Adds rows of learned gates, clusters with their estimates, fixed choices, and
+// next ranks, at four times options.decode_context.
 Status AddSelectorOps(Backend& backend, const Model& model,
                       const DeviceOpsOptions& options, DeviceOpRows& rows);
 

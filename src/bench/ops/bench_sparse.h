@@ -1,4 +1,5 @@
-// ClusterKeys, Select, and Attend over what it chose, for winnow bench ops.
+// BenchSparse: ClusterKeys, Select, and Attend over its picks, for winnow bench
+// ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_SPARSE_H_
 #define WINNOW_BENCH_OPS_BENCH_SPARSE_H_
 
@@ -11,10 +12,10 @@
 
 namespace winnow {
 
-// Owns the KV of one request of random tokens, pages in random order, and what
-// a selector keeps of it: summaries, of either as many layers as no cache
-// keeps; random gates; a choice that is made once, at the row before the
-// step's. Each run is a decode step of the next layer, with another q.
+// Owns the KV of one request of random tokens, with pages in random order, and
+// a selector's data for it. KV and summaries have so many layers that no cache
+// holds them. Gates are random, and a fixed choice is made once, at the row
+// before the step. Each run is a decode step of the next layer, with another q.
 class BenchSparse {
  public:
   struct Shape {
@@ -30,7 +31,7 @@ class BenchSparse {
                                                      std::string_view spec);
 
   void NextLayer();
-  // All clusters of the layer anew. REQUIRES: the selector has clusters.
+  // Recomputes all clusters of the layer. REQUIRES: the selector has clusters.
   void ClusterKeys();
   void Select();
   void ReadPicks();
@@ -40,12 +41,11 @@ class BenchSparse {
 
   bool has_clusters() const;
   bool estimates() const { return program_.estimate.value > 0; }
-  // Of one layer: what ClusterKeys reads and multiplies.
+  // Of one layer: the bytes and flops of ClusterKeys.
   double indexed_bytes() const;
   double index_flops() const;
-  // Of one layer: summaries, what Select makes of them as lists, K and V that
-  // are picked, keys and values of the clusters that are estimated, all K and
-  // V.
+  // Bytes of one layer: summaries; Select's lists; K and V of the picks; keys
+  // and values of the estimated clusters; all K and V.
   double summary_bytes() const;
   double list_bytes() const;
   // Of scores alone: q with every row, and a gate's query.
@@ -54,8 +54,8 @@ class BenchSparse {
   double estimated_bytes() const;
   double kv_bytes() const;
 
-  // Where this layer's summaries stand, and K and V of what is picked; the last
-  // picks' places, whichever layer they were chosen in.
+  // This layer's summaries, and K and V of the last picks, which may be another
+  // layer's.
   std::vector<Bytes> Summaries() const;
   std::vector<Bytes> Picked() const;
 
@@ -65,7 +65,7 @@ class BenchSparse {
   Result<View> Take(Dtype dtype, std::initializer_list<int64_t> shape);
   Result<View> TakeRandom(Dtype dtype, std::initializer_list<int64_t> shape);
   Result<View> TakeInteger(int64_t value);
-  // Tokens whose rows have scores.
+  // Tokens with scored rows.
   int64_t scored_tokens() const;
   bool scores_keys() const {
     return program_.rows.kind == SummaryRows::Kind::kKeys;
@@ -92,8 +92,8 @@ class BenchSparse {
   LayerStep step_;
   PickLists lists_;
   View q_, out_;         // q of many steps: [kNumQueries, q_heads, head_dim]
-  View estimate_, lse_;  // f32, where the selector estimates
-  // Where there are gates: no rotation.
+  View estimate_, lse_;  // f32, if the selector estimates
+  // For gates: no rotation.
   View cos_sin_, frequencies_, rope_scale_;
   std::byte* layer_blocks_ = nullptr;  // of layer 0
   std::byte* summaries_ = nullptr;     // of layer 0

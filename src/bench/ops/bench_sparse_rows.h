@@ -1,4 +1,4 @@
-// What selectors cost, as rows of winnow bench ops.
+// AddSparseRows: the costs of selectors, as rows of winnow bench ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_
 #define WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_
 
@@ -9,17 +9,17 @@
 
 namespace winnow {
 
-// Each measures anew, by `pool`'s workers.
+// Each function measures anew, on `pool`'s workers.
 struct RoofSources {
   ThreadPool& pool;
   std::function<double()> read_gb_per_second;
   std::function<double()> product_gflops;
 };
 
-// Adds rows of usual selectors: ClusterKeys as a share of the product roof;
-// Select and Attend as shares of the read roof and of a plain read of the same
-// bytes of another layer, in turn with each; and all that a decode step does of
-// them against dense decode attention.
+// Adds rows of usual selectors. ClusterKeys is a share of the product roof.
+// Select and Attend are shares of the read roof, and of a plain read of the
+// same bytes in another layer, in turn. The sum of a decode step's ops is
+// compared with dense decode attention.
 Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
                      int num_rounds, const RoofSources& roofs,
                      nlohmann::ordered_json& rows);

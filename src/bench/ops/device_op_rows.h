@@ -1,4 +1,4 @@
-// Rows of a table of ops: what each takes on a device beside its roofs.
+// DeviceOpRows: rows of a table of ops, each compared with the device's roofs.
 #ifndef WINNOW_BENCH_OPS_DEVICE_OP_ROWS_H_
 #define WINNOW_BENCH_OPS_DEVICE_OP_ROWS_H_
 
@@ -12,15 +12,15 @@
 
 namespace winnow {
 
-// An op, called so often a run, each call with `bytes` to move and `flops` to
-// compute at least.
+// An op with its number of calls in a run. Each call moves at least `bytes` and
+// computes at least `flops`.
 struct DeviceOp {
   std::string name;
   double bytes = 0;
   double flops = 0;
   bool product_bound = false;
   int calls = 1;
-  // Long ones are enqueued as they are, as the engine does prompts.
+  // False: long ops are enqueued unrecorded, as the engine does for prompts.
   bool recorded = true;
   Queue* queue = nullptr;
   std::function<void(int call)> run;
@@ -31,8 +31,8 @@ class DeviceOpRows {
  public:
   using OnRow = std::function<Status(const nlohmann::ordered_json& row)>;
 
-  // `on_row`, where there is one, is called with each row as it comes.
-  // REQUIRES: backend and roofs outlive this.
+  // `on_row`, if set, is called with each row as it is measured. REQUIRES:
+  // backend and roofs outlive this.
   DeviceOpRows(Backend& backend, DeviceRoofs& roofs, int rounds, OnRow on_row)
       : backend_(backend),
         roofs_(roofs),
@@ -41,15 +41,15 @@ class DeviceOpRows {
 
   int rounds() const { return rounds_; }
 
-  // A call of the op, median over the rounds; shares are of each round's own
-  // roofs.
+  // Adds the time of one call, the median over the rounds. Shares are of each
+  // round's own roofs.
   Status Add(const DeviceOp& op);
-  // Where a call is several launches: two rows for each of them, as it takes
-  // alone with the event behind it, and without: less what an event adds to a
-  // launch that does next to nothing, so as it takes in a recorded run. What
-  // the op moves is moved by the one that scores.
+  // For a call of several launches, adds two rows for each launch. The first is
+  // its time alone with an event behind it. The second is less the time that an
+  // event adds to an empty launch, as in a recorded run. The launch that scores
+  // is charged with the op's bytes.
   Status AddLaunches(const DeviceOp& op);
-  // What was measured otherwise.
+  // Adds a time that was measured by other means.
   Status AddSeconds(const DeviceOp& op, double seconds);
 
   nlohmann::ordered_json Take() { return std::move(rows_); }
@@ -61,7 +61,7 @@ class DeviceOpRows {
   DeviceRoofs& roofs_;
   const int rounds_;
   const OnRow on_row_;
-  std::optional<EmptyLaunchSeconds> empty_;  // once it was asked for
+  std::optional<EmptyLaunchSeconds> empty_;  // once it was needed
   int num_recorded_ = 0;
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };

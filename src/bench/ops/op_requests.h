@@ -1,5 +1,5 @@
-// Requests of a size that an op is to be timed with, as far as memory has
-// room.
+// OpRequests: requests of the size at which an op is timed, as far as memory
+// suffices.
 #ifndef WINNOW_BENCH_OPS_OP_REQUESTS_H_
 #define WINNOW_BENCH_OPS_OP_REQUESTS_H_
 
@@ -10,10 +10,9 @@
 
 namespace winnow {
 
-// Launches of a recorded run at least: what begins and ends it is shared by
-// them.
+// The least number of launches in a recorded run, which share its fixed costs.
 inline constexpr int kLeastCalls = 64;
-// Of decode, where it is not 1.
+// The batch of decode rows other than 1.
 inline constexpr int kDecodeBatch = 16;
 
 // Makes requests of the model's shape. REQUIRES: backend, model and options
@@ -27,14 +26,14 @@ class OpRequests {
   // Without a selector.
   BenchRequests::Shape ShapeOf(int batch, int64_t context) const;
 
-  // With as many layers as a round needs, if memory has them; with fewer
-  // requests where one layer does not fit. `touched_share`: of K and V that a
-  // call touches.
+  // With as many layers as a round needs, if memory suffices; with fewer
+  // requests if one layer does not fit. `touched_share`: the share of K and V
+  // that a call touches.
   Result<std::unique_ptr<BenchRequests>> Make(BenchRequests::Shape shape,
                                               double touched_share,
                                               int least_layers = 1) const;
 
-  // A round's calls where each layer has as many.
+  // The number of a round's calls; each layer has equally many.
   static int CallsOver(int num_layers);
 
  private:

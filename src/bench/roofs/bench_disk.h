@@ -1,4 +1,5 @@
-// winnow bench disk: what restoring pages from a disk reaches of plain reads.
+// winnow bench disk: the rate of restoring pages from a disk, beside plain
+// reads.
 #ifndef WINNOW_BENCH_ROOFS_BENCH_DISK_H_
 #define WINNOW_BENCH_ROOFS_BENCH_DISK_H_
 
@@ -6,10 +7,10 @@
 
 namespace winnow {
 
-// Writes pages of random bytes into a folder of its own below --kv-disk, and
-// in each round reads them twice: past the page cache as they lie there, and
-// through the store, each checked, in turn first.
-// Prints both rates; medians. Leaves nothing behind.
+// Writes pages of random bytes into a folder of its own below --kv-disk. Each
+// round reads them twice, in alternating order: as they lie there, past the
+// page cache, and through the store with its checks. Prints both rates;
+// medians. Leaves nothing behind.
 Result<int> RunBenchDisk(const BenchFlags& flags);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// BenchFolder: a folder of a bench's own, gone when the bench is.
+// BenchFolder: a temporary folder of a benchmark.
 #ifndef WINNOW_BENCH_ROOFS_BENCH_FOLDER_H_
 #define WINNOW_BENCH_ROOFS_BENCH_FOLDER_H_
 
@@ -10,7 +10,7 @@
 
 namespace winnow {
 
-// Names it; whoever writes there makes it.
+// Names the folder; its writer creates it, and the destructor removes it.
 class BenchFolder {
  public:
   explicit BenchFolder(const std::filesystem::path& parent)

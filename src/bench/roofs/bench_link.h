@@ -1,5 +1,5 @@
-// winnow bench link: how fast pages come from the host, and what an engine
-// decides by that.
+// winnow bench link: the rate of pages from the host, and the engine's
+// decisions by it.
 #ifndef WINNOW_BENCH_ROOFS_BENCH_LINK_H_
 #define WINNOW_BENCH_ROOFS_BENCH_LINK_H_
 
@@ -9,11 +9,11 @@ namespace winnow {
 
 Status CheckLinkFlags(const BenchFlags& flags);
 
-// Pages of the model's shape copied over the link in both directions; then, for
-// each length, the time that its prompt took in an engine, and whether that
-// engine would copy its pages from the host or compute them again, by what it
-// measured of itself (engine/schedule/restore_cost.h). Prompts are random
-// tokens, read densely.
+// Copies pages of the model's shape over the link in both directions. Then
+// prints for each length its prompt's time in an engine. Also prints whether
+// that engine would copy the pages from the host or compute them again, by its
+// own measurements (engine/schedule/restore_cost.h). Prompts are random tokens,
+// read densely.
 Result<int> RunBenchLink(const BenchFlags& flags);
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// Memory of a device for measurements: tables and random numbers that come to
-// it by way of the host.
+// BenchMemory: a device's memory for measurements, filled with tables and
+// random numbers from the host.
 #ifndef WINNOW_BENCH_ROOFS_BENCH_MEMORY_H_
 #define WINNOW_BENCH_ROOFS_BENCH_MEMORY_H_
 
@@ -11,7 +11,7 @@
 
 namespace winnow {
 
-// Owns what was taken, until it goes. `backend` must outlive it.
+// Owns its allocations. REQUIRES: `backend` outlives it.
 class BenchMemory {
  public:
   explicit BenchMemory(Backend& backend)
@@ -22,20 +22,19 @@ class BenchMemory {
 
   // Zeros.
   Result<View> Take(Dtype dtype, std::initializer_list<int64_t> shape);
-  // Uniform numbers of [-1, 1); the same ones come again every 8 MB or less,
-  // at no multiple of a page. REQUIRES: a float type.
+  // Uniform numbers in [-1, 1). They repeat every 8 MB or less, at no multiple
+  // of a page. REQUIRES: a float type.
   Result<View> TakeRandom(Dtype dtype, std::initializer_list<int64_t> shape);
   Result<View> TakeIntegers(std::span<const int32_t> values);
   Result<View> TakeIndices(std::span<const uint32_t> values,
                            std::initializer_list<int64_t> shape);
-  // Rows of `width` entries, one after the other.
+  // Rows of `width` entries, one after another.
   Result<RowTable> TakeRows(std::span<const uint32_t> entries, int64_t width);
   Result<View> TakeFloats(std::span<const float> values,
                           std::initializer_list<int64_t> shape);
   Result<View> TakeBytes(std::span<const std::byte> bytes);
 
-  // What stands on the device, once all that was enqueued has ended.
-  // REQUIRES: contiguous.
+  // The bytes on the device, after all enqueued work. REQUIRES: contiguous.
   Result<std::vector<std::byte>> Download(const View& view);
 
  private:

@@ -1,5 +1,5 @@
-// What a device can do at most, by its own clock, in the run that it is
-// compared with; and what work takes there.
+// DeviceRoofs: a device's limits by its own clock, in the same run as the
+// measurements; and the time of work there.
 #ifndef WINNOW_BENCH_ROOFS_DEVICE_ROOFS_H_
 #define WINNOW_BENCH_ROOFS_DEVICE_ROOFS_H_
 
@@ -15,33 +15,32 @@
 
 namespace winnow {
 
-// Seconds on the device of what `enqueue` enqueues, each op right behind the
-// other, the host not waited for: recorded once under `name`, and replayed.
-// REQUIRES: what stands behind a name is always the same.
+// Device seconds of the ops that `enqueue` enqueues, without waits for the
+// host: recorded once under `name`, and replayed. REQUIRES: a name always
+// stands for the same work.
 Result<double> RecordedSeconds(Backend& backend, Queue& queue,
                                std::string_view name,
                                const std::function<void()>& enqueue);
 
-// The same of work that takes far longer than its launches: not recorded.
+// The same, unrecorded, for work that takes far longer than its launches.
 Result<double> EnqueuedSeconds(Backend& backend, Queue& queue,
                                const std::function<void()>& enqueue);
 
-// Of launches that do next to nothing, the seconds that one takes: with an
-// event behind it, as Profile puts one behind each, and in a recorded run. What
-// the first has on top is in every launch's time that Profile tells.
+// Seconds of an empty launch: with an event behind it, as Profile adds one to
+// each, and in a recorded run. The difference is part of every launch's time in
+// Profile.
 struct EmptyLaunchSeconds {
   double with_event = 0;
   double recorded = 0;
 };
 Result<EmptyLaunchSeconds> MeasureEmptyLaunch(Backend& backend);
 
-// The two rates that ops are held against: bytes that a copy on the device
-// reads and writes, both counted, and products of many rows. Owns what they
-// are measured on.
+// The two rates with which ops are compared: bytes of a copy on the device,
+// read and written, and products of many rows. Owns the memory of both.
 class DeviceRoofs {
  public:
   struct Sizes {
-    // Of the copy: far more than any cache of the device.
+    // Of the copy: far above the size of any cache.
     int64_t copied_bytes = int64_t{1} << 30;
     int64_t product_rows = 8192;
   };
@@ -50,7 +49,7 @@ class DeviceRoofs {
                                                      const Model& model,
                                                      const Sizes& sizes);
 
-  // Each measures anew: the best of a few.
+  // Each measures anew and keeps the best of a few.
   Status MeasureCopy();
   Status MeasureProducts();
   double bytes_per_second() const { return bytes_per_second_; }

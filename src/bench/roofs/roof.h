@@ -1,5 +1,5 @@
-// What this machine can do at most, measured in the run that it is compared
-// with.
+// ReadRoof: this machine's limits, measured in the same run as the figures
+// beside them.
 #ifndef WINNOW_BENCH_ROOFS_ROOF_H_
 #define WINNOW_BENCH_ROOFS_ROOF_H_
 
@@ -16,17 +16,17 @@ namespace winnow {
 
 using Bytes = std::span<const std::byte>;
 
-// So many bytes, read in turn, are more than the last cache level keeps.
+// The number of bytes, read in turn, that exceeds the last cache level.
 int64_t UncachedBytes();
 
-// One pass over `pieces` by all workers, with the widest loads of this CPU:
-// what an op that reads the same bytes is set beside, in turn with it.
+// One pass over `pieces` by all workers, with the widest loads of this CPU.
+// Compared in turn with an op that reads the same bytes.
 class PlainRead {
  public:
   // REQUIRES: pool and the pieces' memory outlive this.
   PlainRead(ThreadPool& pool, std::span<const Bytes> pieces);
 
-  // The workers are awake when the time begins.
+  // The clock starts after the workers are awake.
   double Seconds();
   double BytesPerSecond() {
     return static_cast<double>(num_bytes_) / Seconds();
@@ -34,7 +34,7 @@ class PlainRead {
 
  private:
   void Rouse();
-  // Pieces [first, end) are an item.
+  // An item of work is the pieces [first, end).
   struct Item {
     size_t first = 0;
     size_t end = 0;
@@ -44,18 +44,17 @@ class PlainRead {
   ThreadPool& pool_;
   std::vector<Bytes> grains_;
   std::vector<Item> items_;
-  std::vector<uint64_t> sums_;  // a cache line a worker
+  std::vector<uint64_t> sums_;  // a cache line for each worker
   size_t num_bytes_ = 0;
-  size_t piece_bytes_ = 0;  // which divide each piece
+  size_t piece_bytes_ = 0;  // of a part of a piece
 };
 
-// Bytes a second that all workers reach by reading all of `pieces` once with
-// the widest loads of this CPU: the best of several passes.
+// Bytes a second of all workers that read all of `pieces` once with the widest
+// loads of this CPU: the best of several passes.
 double ReadBytesPerSecond(ThreadPool& pool, std::span<const Bytes> pieces);
 
-// The roof of whatever is bound by memory. Owns a buffer larger than the
-// last-level cache, on huge pages where the system gives them. `pool` must
-// outlive it.
+// The roof of ops that memory bounds. Owns a buffer larger than the last-level
+// cache, on huge pages if the system gives them. REQUIRES: `pool` outlives it.
 class ReadRoof {
  public:
   static Result<ReadRoof> Create(ThreadPool& pool);
@@ -69,7 +68,7 @@ class ReadRoof {
   Buffer buffer_;
 };
 
-// Seconds that `work` takes, once.
+// Seconds of one call of `work`.
 double SecondsOf(const std::function<void()>& work);
 
 // REQUIRES of both: not empty.

@@ -13,7 +13,7 @@
 namespace winnow {
 
 struct BenchServeFlags {
-  // As typed, where not said otherwise; empty: not given.
+  // As typed, unless stated; empty: not given.
   std::string base_url, host = "127.0.0.1", endpoint, backend, model, api_key;
   int port = 8000;
   std::vector<std::string> headers;
@@ -24,7 +24,7 @@ struct BenchServeFlags {
   int random_input_len = 1024, random_output_len = 128;
   std::optional<int> output_len;
   std::optional<int> num_prompts;
-  int max_concurrency = 0;  // 0: any number
+  int max_concurrency = 0;  // 0: no limit
   ArrivalProcess arrivals;
   bool request_rate_given = false;
   double trace_speed = 1;
@@ -37,7 +37,7 @@ struct BenchServeFlags {
   int timeout_s = 3600;
   bool save_detailed = false;
   std::string svg_file;
-  // Of these --seed, --json and --quiet alone.
+  // Only --seed, --json and --quiet.
   EngineFlags engine;
 };
 

@@ -8,9 +8,9 @@
 
 namespace winnow {
 
-// SVG: the share of measurements below each latency; generated tokens a
-// second, and requests under way, over the run's time. `title` may have any
-// characters.
+// SVG with the share of measurements below each latency, and over the run's
+// time generated tokens a second and requests in flight. `title` may contain
+// any characters.
 std::string ServePicture(const std::string& title, const LoadResult& result,
                          const LoadFigures& figures);
 

@@ -1,4 +1,4 @@
-// What winnow bench serve tells: a table, and JSON.
+// ServeReport: the output of winnow bench serve, as a table and as JSON.
 #ifndef WINNOW_BENCH_SERVE_BENCH_SERVE_REPORT_H_
 #define WINNOW_BENCH_SERVE_BENCH_SERVE_REPORT_H_
 
@@ -10,21 +10,21 @@
 
 namespace winnow {
 
-// Which figures are told, and which percentiles of each.
+// The figures to print, and the percentiles of each.
 struct ServeMetrics {
   std::vector<std::string> names;   // of ttft, tpot, itl, e2el
   std::vector<double> percentiles;  // in [0, 100]
 };
 
-// Of --percentile-metrics and --metric-percentiles.
+// Parses --percentile-metrics and --metric-percentiles.
 Result<ServeMetrics> ParseServeMetrics(const std::string& names,
                                        const std::string& percentiles);
 
-// Of the answers that say what is right.
+// Of prompts with a matcher.
 struct ServeAnswers {
   size_t checked = 0;
   size_t right = 0;
-  std::string wrong;  // the first wrong one, and its request
+  std::string wrong;  // the first wrong answer, and its request
 };
 
 struct ServeReport {
@@ -39,9 +39,9 @@ struct ServeReport {
 };
 
 std::string ServeTable(const ServeReport& report);
-// Where vLLM's `vllm bench serve` has the figure, it has that name here.
+// Figures of vLLM's `vllm bench serve` have its names.
 nlohmann::ordered_json ServeJson(const ServeReport& report);
-// Each request, in the order in which they were due.
+// Each request, in the order of their due times.
 nlohmann::ordered_json ServeRequestsJson(
     const std::vector<LoadOutcome>& outcomes);
 

@@ -1,4 +1,5 @@
-// What lies on a device of the KV: the pool, and the tables that lead to it.
+// DeviceCache: the KV on a device, which is the pool and the tables that lead
+// to it.
 #ifndef WINNOW_CACHE_DEVICE_DEVICE_CACHE_H_
 #define WINNOW_CACHE_DEVICE_DEVICE_CACHE_H_
 
@@ -24,37 +25,38 @@ struct DeviceCacheOptions {
   PoolLayout layout = PoolLayout::kLayerMajor;
 };
 
-// Of the table beside the pool.
+// Options of the page table beside the pool.
 DevicePageTableOptions TableOf(const DeviceCacheOptions& options);
 
-// Owns the KV's bytes on one device and carries out what kv/ decides, as edits
-// in the order of one queue: a step sees the tables and copies that were
+// Owns the KV's bytes on one device and carries out the decisions of kv/. Each
+// is an edit in the order of one queue: a step sees the tables and copies
 // enqueued before it. Used by the engine's thread alone; nothing is allocated
-// after Create. Nobody else knows where a byte lies: the model is handed
-// layers() and passes them on to the ops.
+// after Create. No other class knows where a byte lies: the model gets layers()
+// and passes them to the ops.
 class DeviceCache {
  public:
-  // REQUIRES: sizes are positive; the backend outlives the cache. Fails where
-  // memory does not suffice.
+  // REQUIRES: sizes are positive; the backend outlives the cache. Fails with
+  // kResourceExhausted if memory does not suffice.
   static Result<std::unique_ptr<DeviceCache>> Create(
       Backend& backend, const DeviceCacheOptions& options);
 
-  // One a layer. They stay as they are for the cache's life; what their page
-  // table says changes in the queue's order.
+  // One for each layer, constant for the cache's life. The content of their
+  // page table changes in the queue's order.
   std::span<const LayerCache> layers() const { return layers_; }
 
-  // Row i of the page table is pages[i] from here on: a row belongs to the
-  // i-th request of the step, not to a sequence. Returns how many entries were
-  // sent. REQUIRES: as DevicePageTable::Write; KV blocks are of this pool.
+  // Makes row i of the page table pages[i]. A row belongs to the i-th request
+  // of the step, not to a sequence. Returns the number of entries sent.
+  // REQUIRES: as DevicePageTable::Write; KV blocks are of this pool.
   int64_t WriteTables(Queue& queue,
                       std::span<const std::span<const KvBlockId>> pages);
-  // Copies pages, before the step that writes into the copies.
-  // REQUIRES: at most max_requests; targets are distinct and no sources.
+  // Copies pages, before the step that writes into the copies. REQUIRES: at
+  // most max_requests copies; no KV block is a target twice, or both target and
+  // source.
   void Apply(Queue& queue, std::span<const KvBlockCopy> copies);
 
   const LayerBlockPool& pool() const { return pool_; }
   int64_t num_table_pages() const { return table_.rows().entries.dim(0); }
-  // On the device, in all.
+  // Bytes on the device in total.
   size_t num_bytes() const { return pool_.num_bytes() + table_.num_bytes(); }
 
  private:
@@ -65,7 +67,8 @@ class DeviceCache {
   LayerBlockPool pool_;
   DevicePageTable table_;
   std::vector<LayerCache> layers_;  // [num_layers]
-  std::vector<PageCopy> copies_;    // room for max_requests, one a sequence
+  std::vector<PageCopy>
+      copies_;  // capacity for max_requests, one copy a sequence
 };
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// What lies on a device of one selector's summaries: the pool of segments, and
-// the tables that lead to it.
+// SummaryCache: one selector's summaries on a device, which is the pool of
+// segments and the tables that lead to it.
 #ifndef WINNOW_CACHE_DEVICE_SUMMARY_CACHE_H_
 #define WINNOW_CACHE_DEVICE_SUMMARY_CACHE_H_
 
@@ -22,29 +22,29 @@ struct SummaryCacheOptions {
   int64_t num_table_entries = 0;  // of all requests of a step
 };
 
-// What that takes on a device.
+// Bytes of the tables on a device.
 struct SummaryCacheBytes {
-  int64_t table = 0;  // where a step's requests have them
+  int64_t table = 0;  // segments of a step's requests
   int64_t rows = 0;
 };
 SummaryCacheBytes BytesOf(const SummaryCacheOptions& options);
 
-// Owns the summaries' bytes, segment-major: a segment's layers and heads stand
-// together, so that a copy of it is one copy. Segments are to it what KV blocks
-// are to a DeviceCache; which sequence has which is kv's to say. Used by the
-// engine's thread alone; nothing is allocated after Create.
+// Owns the summaries' bytes, segment-major: one copy moves a segment of all
+// layers and heads. A segment is to it as a KV block is to a DeviceCache; kv
+// decides which sequence has which. Used by the engine's thread alone; nothing
+// is allocated after Create.
 class SummaryCache {
  public:
-  // REQUIRES: sizes are positive; the backend outlives the cache. Fails where
-  // memory does not suffice.
+  // REQUIRES: sizes are positive; the backend outlives the cache. Fails with
+  // kResourceExhausted if memory does not suffice.
   static Result<std::unique_ptr<SummaryCache>> Create(
       Backend& backend, const SummaryCacheOptions& options);
 
-  // One a layer, the same for the cache's life.
+  // One for each layer, constant for the cache's life.
   std::span<const SummaryTable> layers() const { return layers_; }
 
-  // Row i of the table is segments[i] from here on: of the i-th request of the
-  // step. REQUIRES: as DevicePageTable::Write.
+  // Makes row i of the table segments[i], for the i-th request of the step.
+  // REQUIRES: as DevicePageTable::Write.
   void WriteTables(Queue& queue,
                    std::span<const std::span<const KvBlockId>> segments);
   // Copies whole segments, before the step that writes into the copies.

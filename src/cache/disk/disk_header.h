@@ -1,4 +1,5 @@
-// DiskHeader: the small file that says which model a folder's pieces belong to.
+// DiskHeader: the small file that names the model to which a folder's pieces
+// belong.
 #ifndef WINNOW_CACHE_DISK_DISK_HEADER_H_
 #define WINNOW_CACHE_DISK_DISK_HEADER_H_
 
@@ -21,9 +22,9 @@ struct DiskHeader {
   int64_t piece_bytes = 0;
 };
 
-// The folder's id. Begins the folder where it has no header yet. Fails where
-// it is of other values, another size or version, naming which and what was
-// found. REQUIRES: names and values are UTF-8.
+// Returns the folder's id. Writes the header if the folder has none. Fails if
+// the header has other values, another piece size or another version; the
+// message names the difference. REQUIRES: names and values are UTF-8.
 Result<DiskFolderId> OpenHeader(BlockFolder& folder, const DiskHeader& header);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// What always holds of a DiskIndex, as checks on plain data.
+// Invariants of a DiskIndex, as checks on plain data.
 #ifndef WINNOW_CACHE_DISK_DISK_INVARIANTS_H_
 #define WINNOW_CACHE_DISK_DISK_INVARIANTS_H_
 
@@ -11,9 +11,9 @@ namespace winnow {
 
 enum class DiskState : uint8_t {
   kFree,
-  kWriting,  // placed; its bytes are under way
+  kWriting,  // placed; its bytes are in flight
   kThere,
-  kLost,  // no piece any more, but bytes are still under way
+  kLost,  // no piece any more, but its bytes are in flight
 };
 
 struct DiskRootSnapshot {
@@ -26,7 +26,7 @@ struct DiskPieceSnapshot {
   DiskState state = DiskState::kFree;
   uint64_t number = 0;
   std::optional<uint32_t> parent = {};  // a slot
-  std::optional<uint32_t> root = {};    // where there is no parent
+  std::optional<uint32_t> root = {};    // set if there is no parent
   std::vector<uint32_t> children = {};
   uint32_t num_pins = 0;
   uint64_t last_use = 0;
@@ -36,7 +36,7 @@ struct DiskPieceSnapshot {
 // The state of a DiskIndex at one moment.
 struct DiskSnapshot {
   int64_t num_slots = 0;
-  int64_t num_used_slots = 0;  // that were ever used
+  int64_t num_used_slots = 0;  // ever used
   int64_t num_pieces = 0;      // as the index counts
   std::vector<DiskRootSnapshot> roots = {};
   std::vector<DiskPieceSnapshot> pieces = {};  // all but free ones, by slot
@@ -44,15 +44,15 @@ struct DiskSnapshot {
   std::vector<uint32_t> evictable = {};  // least recently used first
 };
 
-// Names whatever is broken, a line each; empty where all holds:
-//  * a slot that was ever used is free or holds a piece, once; there are no
-//    more than slots;
-//  * pieces that are not lost are as many as the index counts, each is found;
-//  * its parent is there, written before it, and names it among its children,
-//    and nobody else does; a root has as many children as name it, and some;
-//  * a piece that is written or lost is pinned;
-//  * evictable are the pieces that are there without pins and children, in
-//    order of last use.
+// Returns one line for each broken invariant; empty if all hold:
+// - A slot that was ever used is free or holds one piece. No more slots are
+//   used than exist.
+// - The count of pieces that are not lost is right, and each of them is found.
+// - A piece's parent exists, was written before it, and alone names it as a
+//   child. A root has the number of children that name it, at least one.
+// - A piece that is being written or is lost is pinned.
+// - `evictable` are the written pieces without pins and children, in order of
+//   last use.
 std::vector<std::string> BrokenInvariants(const DiskSnapshot& snapshot);
 
 }  // namespace winnow

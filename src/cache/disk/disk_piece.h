@@ -1,5 +1,5 @@
-// A piece on disk: the bytes of a page over all layers, and a trailer that says
-// which page it is and whether all of it has arrived.
+// A piece on disk: a page's bytes over all layers, and a trailer. The trailer
+// names the page and proves that all bytes have arrived.
 #ifndef WINNOW_CACHE_DISK_DISK_PIECE_H_
 #define WINNOW_CACHE_DISK_DISK_PIECE_H_
 
@@ -17,34 +17,36 @@
 
 namespace winnow {
 
-// Which place of the file, each room for one piece and its trailer.
+// The number of a place in the file, with room for one piece and its trailer.
 using DiskSlot = Id<struct DiskSlotTag, uint32_t>;
 
-// Which folder, drawn when it is begun: a piece of another one is none.
+// A folder's id, drawn when the folder is begun. Pieces of another folder are
+// rejected.
 using DiskFolderId = std::array<uint64_t, 2>;
 
-// Which write of which process. Never the same twice: a child that names its
-// parent by this means that very piece, whatever has lain in its slot since.
+// Names one write of one process, and is never reused. A child names its parent
+// by this id, so it means that write, whatever has lain in the slot since.
 struct PieceId {
-  uint64_t session = 0;  // drawn by the process that wrote it
-  uint64_t number = 0;   // counts up, also over sessions; 0: no piece
+  uint64_t session = 0;  // drawn by the writing process
+  uint64_t number = 0;   // counts up, across sessions too; 0: no piece
   friend auto operator<=>(const PieceId&, const PieceId&) = default;
 };
 
-// Which page a piece is: compared whole, so no hash is ever trusted.
+// The page that a piece holds. Labels are compared whole, so no hash is
+// trusted.
 struct PieceLabel {
   PieceId id;
   PieceId parent = {};    // number 0: the text begins here, under `root`
-  std::string root = {};  // as PrefixPath's; empty where there is a parent
+  std::string root = {};  // as in PrefixPath; empty if there is a parent
   PageKind kind = 0;
   std::array<int32_t, kPageTokens> tokens = {};
   friend bool operator==(const PieceLabel&, const PieceLabel&) = default;
 };
 
-// The longest root that a trailer has room for.
+// The longest root that fits a trailer.
 inline constexpr size_t kMaxDiskRootBytes = 3876;
 
-// Where things lie in a slot: the piece, zeros up to a block, the trailer.
+// The layout of a slot: the piece, zeros up to a block, the trailer.
 struct DiskSlotLayout {
   // REQUIRES: piece_bytes > 0.
   explicit DiskSlotLayout(int64_t num_piece_bytes);
@@ -56,25 +58,27 @@ struct DiskSlotLayout {
   int64_t slot_bytes;
 };
 
-// Makes `slot`, which holds a piece already, whole: zeros behind it and its
-// trailer. REQUIRES: slot_bytes of it; root.size() <= kMaxDiskRootBytes.
+// Completes `slot`, which holds a piece: writes zeros behind it and the
+// trailer. REQUIRES: slot.size() == slot_bytes; root.size() <=
+// kMaxDiskRootBytes.
 void SealSlot(const DiskSlotLayout& layout, const DiskFolderId& folder,
               const PieceLabel& label, std::span<std::byte> slot);
 
-// Reads a trailer alone; nothing where it is none, damaged, or of another
-// folder. The piece before it may still be torn. REQUIRES: kBlockBytes.
+// Reads a trailer alone. Nothing if it is no trailer, damaged, or of another
+// folder. The piece before it may still be torn. REQUIRES: trailer.size() ==
+// kBlockBytes.
 std::optional<PieceLabel> ReadTrailer(const DiskFolderId& folder,
                                       std::span<const std::byte> trailer);
 
-// Whether a slot holds that very piece, to the byte. It lies in two places:
-// `first`, which may be empty, and `rest`, with its trailer.
-// REQUIRES: slot_bytes of it.
+// True if a slot holds exactly the labelled piece. The slot's bytes lie in two
+// places: `first`, which may be empty, and `rest`, with the trailer. REQUIRES:
+// together they have slot_bytes.
 bool IsWhole(const DiskSlotLayout& layout, const DiskFolderId& folder,
              const PieceLabel& label, std::span<const std::byte> first,
              std::span<const std::byte> rest);
 
-// For tables in memory alone, keyed by what only this process knows: nobody
-// who chooses tokens can make pages of one hash.
+// A hash for tables in memory alone. Its key is secret to the process, so
+// nobody can choose tokens to make pages collide.
 class PageHasher {
  public:
   PageHasher();
@@ -85,7 +89,7 @@ class PageHasher {
   std::array<uint64_t, 24> secret_;  // drawn
 };
 
-// A number that no other process draws.
+// A random number that differs between processes.
 uint64_t DrawNumber();
 
 }  // namespace winnow

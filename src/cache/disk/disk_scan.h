@@ -1,4 +1,4 @@
-// What lies in a folder's slots, by their trailers.
+// Reads the trailers of a folder's slots.
 #ifndef WINNOW_CACHE_DISK_DISK_SCAN_H_
 #define WINNOW_CACHE_DISK_DISK_SCAN_H_
 
@@ -10,12 +10,13 @@
 
 namespace winnow {
 
-// Reads the trailer of every slot: one block each, many at a time, so 1 TiB of
+// Reads the trailer of every slot, one block each, many at a time. 1 TiB of
 // pieces of 4 MiB takes 262,144 small reads. A trailer that cannot be read is
-// none. (A journal of what was written was the road not taken: it would be a
-// second file whose order against the first must be forced with a sync a
-// piece, and it must be compacted; a trailer comes and goes with its piece.)
-// REQUIRES: the file has num_slots slots; no transfer is under way.
+// left out. REQUIRES: the file has num_slots slots; no transfer is in flight.
+//
+// The road not taken was a journal of writes. A second file must be ordered
+// against the first with a sync for each piece, and it must be compacted. A
+// trailer comes and goes with its piece.
 std::vector<std::pair<DiskSlot, PieceLabel>> ScanTrailers(
     BlockFolder& folder, const DiskFolderId& id, const DiskSlotLayout& layout,
     int64_t num_slots);

@@ -1,4 +1,4 @@
-// The disk tier: pages of KV that outlive the process that computed them.
+// DiskStore: the disk tier, whose pages of KV outlive the process.
 #ifndef WINNOW_CACHE_DISK_DISK_STORE_H_
 #define WINNOW_CACHE_DISK_DISK_STORE_H_
 
@@ -19,70 +19,70 @@ namespace winnow {
 
 struct DiskStoreOptions {
   DiskHeader header;
-  int64_t max_bytes = 0;  // of the file, which is allocated whole at once
-  // Bounds the transfers under way; at least one piece's.
+  int64_t max_bytes = 0;  // of the file, which is allocated at once
+  // Bounds the transfers in flight; at least one piece's bytes.
   int64_t staging_bytes = 32 << 20;
-  bool has_own_thread = true;  // false: for tests that repeat themselves
+  bool has_own_thread = true;  // false: for tests with a fixed order
 };
 
-// What was moved since the store was opened.
+// Totals since the store was opened.
 struct DiskCounts {
   int64_t num_written = 0, num_read = 0;  // pieces
   int64_t num_failed_writes = 0, num_failed_reads = 0;
-  double read_seconds = 0;  // of the store's own thread, for num_read
-  std::string first_failure, last_failure;  // their messages
+  double read_seconds = 0;  // on the store's own thread, for num_read
+  std::string first_failure, last_failure;  // error messages
 };
 
-// How many pieces of so many bytes, each with its trailer, a disk of so many
-// holds. Fails where that is none, or more than can be told apart; `what`, the
-// disk's size, begins the message.
+// The number of pieces, each with its trailer, that fit in `max_bytes`. Fails
+// if that is none, or more than ids can name. `what`, the disk's size, begins
+// the message.
 Result<int64_t> NumDiskSlots(std::string_view what, int64_t piece_bytes,
                              int64_t max_bytes);
 
-// A write or read that was started.
+// A write or read in flight.
 struct DiskTicket {
   size_t page = 0;
   uint64_t ticket = 0;
 };
 
 // Owns the index, the transfers and, through them, the folder. Used by the
-// engine's thread alone; no call waits for the disk, but for Open, Wait and the
+// engine's thread alone. No call waits for the disk, except Open, Wait and the
 // destructor. A piece that cannot be written, read or trusted is a miss, and an
-// error for its transfer alone: what Read brings is what Write was given, to
-// the byte, whatever the disk did in between.
+// error of its transfer alone. Read returns the bytes that Write got, or fails,
+// whatever the disk did in between.
 class DiskStore {
  public:
-  // Reads what the folder holds already. Fails where it is of another model,
-  // or has no room.
+  // Reads the folder's content. Fails if it belongs to another model or has no
+  // room.
   static Result<std::unique_ptr<DiskStore>> Open(
       std::unique_ptr<BlockFolder> folder, const DiskStoreOptions& options);
   DiskStore(const DiskStore&) = delete;
   DiskStore& operator=(const DiskStore&) = delete;
 
-  // The longest beginning of the path that is there, at most `max_pages`. A
-  // page is of the first of `kinds` that is there in its place.
+  // The longest known beginning of the path, at most `max_pages`. Each page has
+  // the first of `kinds` that is known at its place.
   std::vector<DiskPlace> Find(const PrefixPath& path, size_t max_pages,
                               std::span<const PageKind> kinds) const {
     return index_.Find(path, max_pages, kinds);
   }
 
-  // Starts to bring pieces into memory, piece_bytes each: found[i] is page i
-  // of the answer. One that has gone since ends with kNotFound.
-  // REQUIRES: targets live until their transfers are taken by Poll or Wait.
+  // Starts to read pieces into memory, piece_bytes each. found[i] is page i of
+  // the result. A piece that has gone since ends with kNotFound. REQUIRES:
+  // targets live until Poll or Wait returns their transfers.
   std::vector<DiskTicket> Read(std::span<const DiskPlace> found,
                                std::span<const std::span<std::byte>> targets);
 
-  // Starts to write pages of `path`, from `first_page` on, that are not there:
-  // page first_page + i from sources[i], of kinds[first_page + i]. What is
-  // there counts as used. Writes fewer, or none, where no slot can be had, a
-  // page before them is missing, or the root is too long for a trailer.
-  // REQUIRES: a kind for every page; sources live as targets of Read.
+  // Starts to write the missing pages of `path` from `first_page` on. Page
+  // first_page + i comes from sources[i] and is of kinds[first_page + i]. Known
+  // pages count as used. Writes fewer, or none, if no slot is free, a page
+  // before them is missing, or the root is too long for a trailer. REQUIRES: a
+  // kind for every page; sources live as targets of Read.
   std::vector<DiskTicket> Write(
       const PrefixPath& path, std::span<const PageKind> kinds,
       size_t first_page, std::span<const std::span<const std::byte>> sources);
 
-  // What has ended since the last call. Wait ends with at least one, if any is
-  // left.
+  // The transfers that have ended since the last call. Wait waits for at least
+  // one, if any is left.
   std::vector<PieceDone> Poll() { return Take(/*wait=*/false); }
   std::vector<PieceDone> Wait() { return Take(/*wait=*/true); }
   // As PieceQueue::SetListener.
@@ -92,7 +92,7 @@ class DiskStore {
 
   int64_t num_under_way() const { return std::ssize(open_); }
   int64_t num_writes_under_way() const { return num_writes_; }
-  // Whether Poll brings something whatever the disk does.
+  // True if Poll will return something regardless of the disk.
   bool has_refused() const { return !refused_.empty(); }
   int64_t piece_bytes() const { return layout_.piece_bytes; }
   const DiskIndex& index() const { return index_; }
@@ -114,7 +114,7 @@ class DiskStore {
   DiskCounts counts_;
   uint64_t next_ticket_ = 1;
   std::unordered_map<uint64_t, OpenTransfer> open_;  // by ticket
-  int64_t num_writes_ = 0;                           // of those
+  int64_t num_writes_ = 0;                           // writes among them
   std::vector<PieceDone> refused_;                   // ended before they began
   std::unique_ptr<PieceQueue> queue_;
 };

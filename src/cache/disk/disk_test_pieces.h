@@ -1,4 +1,4 @@
-// Texts and the KV that they would have, for tests of the disk tier.
+// Texts and their KV, for tests of the disk tier.
 #ifndef WINNOW_CACHE_DISK_DISK_TEST_PIECES_H_
 #define WINNOW_CACHE_DISK_DISK_TEST_PIECES_H_
 
@@ -15,7 +15,7 @@
 
 namespace winnow {
 
-// A text of whole pages and the kinds of them.
+// A text of full pages, and the pages' kinds.
 struct TestText {
   std::string root;
   std::vector<int32_t> tokens;
@@ -26,25 +26,25 @@ struct TestText {
 };
 
 inline constexpr PageKind kKinds[] = {0, 1};
-// Page i is 32 times digits[i], of kind 0 or 1 by its tens.
+// Page i is digits[i] 32 times; its kind, 0 or 1, follows from the tens.
 TestText TextOf(std::string root, std::span<const int> digits);
 TestText Text(std::initializer_list<int> digits, std::string root = "root");
-// Of few roots and digits, so that texts often begin alike.
+// Draws from few roots and digits, so that texts often begin alike.
 TestText DrawText(std::mt19937& random, int max_pages);
 
-// What lies in a page of the text: different bytes for every beginning of a
-// text that ends with this page.
+// The content of a page of the text. It differs for every beginning of a text
+// that ends with this page.
 std::vector<std::byte> PieceOf(const TestText& text, size_t page,
                                int64_t piece_bytes);
 
-// Memory that a piece is read into, at a distance of `skew` bytes from a block:
-// a disk reaches blocks alone.
+// Memory that a piece is read into, `skew` bytes behind a block's boundary. A
+// disk can transfer whole blocks alone.
 class TestTarget {
  public:
   TestTarget(int64_t piece_bytes, int64_t skew);
 
   std::span<std::byte> piece() const;
-  // Whether nothing has been written in front of the piece or behind it.
+  // True if nothing was written before or behind the piece.
   bool stays_within() const;
 
  private:

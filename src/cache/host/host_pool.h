@@ -1,4 +1,5 @@
-// The host's pool of KV: whole pages that left the device, or lie there too.
+// HostPool: the KV on the host, in KV blocks. Their pages are offloaded, or
+// have a copy on the device.
 #ifndef WINNOW_CACHE_HOST_HOST_POOL_H_
 #define WINNOW_CACHE_HOST_HOST_POOL_H_
 
@@ -14,7 +15,7 @@
 
 namespace winnow {
 
-// A page's bytes, from one pool of the host to another.
+// Copies a page's bytes from one host pool to another.
 struct HostCopy {
   KvBlockId from;
   KvBlockId to;
@@ -22,43 +23,42 @@ struct HostCopy {
 
 struct HostPoolOptions {
   int64_t num_kv_blocks = 0;
-  // Memory that a device can reach is taken in pieces of at most so much, and
-  // of one KV block at least: a driver pins a piece in one go.
+  // Memory that a device can reach is allocated in parts of at most this size,
+  // and of at least one KV block. A driver pins a part in one call.
   int64_t max_piece_bytes = int64_t{4} << 30;
 };
 
-// Owns the bytes of every KV block on the host; who uses which is kv's to say.
-// block-major: a KV block is one piece, layer after layer of the device's
-// layer blocks, so [layer, head, slice], the same bytes in the same order
-// whatever the device's layout: what is stored elsewhere is read from here as
-// it is. Used by the engine's thread alone; nothing is allocated after Create.
+// Owns the bytes of every KV block on the host; kv assigns them to pages. The
+// layout is block-major: [layer, head, head block] for each KV block, whatever
+// the device's layout. Hence other stores can read a KV block as one range of
+// bytes. Used by the engine's thread alone; nothing is allocated after Create.
 //
-// Copies are enqueued. A KV block's bytes are there for the host's own eyes
-// once the queue has come as far (Backend::Wait), and the host writes none that
-// a copy under way still reads.
+// Copies are enqueued. The CPU may read a KV block once the queue has reached
+// that point (Backend::Wait). The CPU writes no KV block that a copy in flight
+// still reads.
 class HostPool {
  public:
-  // For KV blocks of `device`; a pool of none allocates nothing, and stands for
-  // a host without a pool. REQUIRES: num_kv_blocks is not negative and
-  // max_piece_bytes positive; backend and device outlive the pool. Fails where
-  // memory does not suffice.
+  // Makes a pool for KV blocks of `device`. A pool of no KV blocks allocates
+  // nothing and stands for an absent host tier. REQUIRES: num_kv_blocks is not
+  // negative and max_piece_bytes is positive; backend and device outlive the
+  // pool. Fails with kResourceExhausted if memory does not suffice.
   static Result<std::unique_ptr<HostPool>> Create(
       Backend& backend, const LayerBlockPool& device,
       const HostPoolOptions& options);
 
-  // Carries out kv's decisions in their order. REQUIRES: KV blocks are of the
-  // two pools.
+  // Carries out kv's copies in their order. REQUIRES: KV blocks are of the two
+  // pools.
   void Apply(Queue& queue, std::span<const TierCopy> copies) const;
 
-  // KV blocks of this pool become such of another. REQUIRES: theirs are as
-  // large.
+  // Copies KV blocks of this pool to another. REQUIRES: both have equal
+  // kv_block_bytes().
   void CopyTo(Queue& queue, const HostPool& to,
               std::span<const HostCopy> copies) const;
 
   View KvBlock(KvBlockId kv_block) const;  // u8 [kv_block_bytes]
   int64_t kv_block_bytes() const { return layer_block_bytes_ * num_layers_; }
   int64_t num_kv_blocks() const { return num_kv_blocks_; }
-  // The pieces of memory: how many, and of how many KV blocks each.
+  // The number of memory parts, and the KV blocks in each.
   int64_t num_pieces() const { return std::ssize(pieces_); }
   int64_t kv_blocks_per_piece() const { return kv_blocks_per_piece_; }
 

@@ -1,5 +1,5 @@
-// The device pool of KV: one buffer, carved into layer blocks once, at
-// start-up.
+// LayerBlockPool: the KV on a device, one buffer that is carved into layer
+// blocks at start-up.
 #ifndef WINNOW_CACHE_HOST_LAYER_BLOCK_POOL_H_
 #define WINNOW_CACHE_HOST_LAYER_BLOCK_POOL_H_
 
@@ -11,8 +11,7 @@
 
 namespace winnow {
 
-// Which layer blocks are neighbours: those of one layer, or those of one KV
-// block.
+// Which layer blocks are neighbours: those of a layer, or those of a KV block.
 enum class PoolLayout : uint8_t { kLayerMajor, kKvBlockMajor };
 
 struct LayerBlockPoolOptions {
@@ -20,8 +19,8 @@ struct LayerBlockPoolOptions {
   int num_layers = 0;
   int num_kv_heads = 0;  // of this rank
   int64_t num_kv_blocks = 0;
-  // Predicted to be the better one: a layer's attention stays within one part
-  // of the address space. Not measured yet.
+  // Expected to be the faster one, because a layer's attention stays within one
+  // range of addresses. Not measured yet.
   PoolLayout layout = PoolLayout::kLayerMajor;
 };
 
@@ -29,30 +28,30 @@ struct LayerBlockPoolOptions {
 int64_t KvBlockBytes(const HeadBlockFormat& format, int num_layers,
                      int num_kv_heads);
 
-// How many KV blocks `num_bytes` hold. Fails where that is none, or more than
-// ids can name; `field` names the limit in the message.
+// The number of KV blocks that fit in `num_bytes`. Fails if that is none, or
+// more than ids can name. `field` names the limit in the message.
 Result<int64_t> KvBlocksIn(int64_t num_bytes, int64_t kv_block_bytes,
                            std::string_view field);
 
-// Owns the bytes of every KV block on the device; who uses which is kv's to
-// say. The slice of (layer, KV block, head) is at base + layer * layer_stride +
-// KV block * kv_block_stride + head * head_block_bytes: a layout is two
-// numbers. Slices do not overlap and leave no gap. Addresses do not change when
-// it is moved.
+// Owns the bytes of every KV block on the device; kv assigns them to pages. The
+// head block of (layer, KV block, head) is at base + layer * layer_stride + KV
+// block * kv_block_stride + head * head_block_bytes, so a layout is two
+// numbers. Head blocks do not overlap and leave no gap. A move of the pool
+// changes no address.
 class LayerBlockPool {
  public:
-  // Fails with kResourceExhausted where the device has not the memory.
-  // REQUIRES: sizes are positive, num_kv_blocks <= kMaxKvBlocks.
+  // Fails with kResourceExhausted if device memory does not suffice. REQUIRES:
+  // sizes are positive, num_kv_blocks <= kMaxKvBlocks.
   static Result<LayerBlockPool> Create(Backend& backend,
                                        const LayerBlockPoolOptions& options);
 
-  // The first layer block of a layer, whose others follow at
+  // The first layer block of a layer. The others follow at distances of
   // kv_block_stride_bytes().
   std::byte* layer_blocks(int layer) const {
     return buffer_.data() + layer * layer_stride_bytes_;
   }
   std::byte* Slice(int layer, KvBlockId kv_block, int head) const;
-  // Layer blocks are numbered as they lie: layer block i is at
+  // The number of a layer block in memory order. Layer block i is at
   // layer_blocks(0) + i * layer_block_bytes(), whatever the layout.
   uint32_t LayerBlockNumber(int layer, KvBlockId kv_block) const;
   int64_t layer_block_bytes() const {

@@ -1,5 +1,6 @@
-// The commands of the program and their flags. Only command.cc knows the
-// library that reads them: a source that includes it takes six seconds more.
+// Command: the program's commands and their flags. Only command.cc includes the
+// library that parses them, because it adds six seconds to a source's compile
+// time.
 #ifndef WINNOW_CLI_COMMAND_COMMAND_H_
 #define WINNOW_CLI_COMMAND_COMMAND_H_
 
@@ -18,57 +19,56 @@ class Option;
 
 namespace winnow {
 
-// Takes a value as it was typed. The answer is empty, or what is wrong with
-// it, to follow the flag's name: "must be in [0, 1], is 1.5".
+// Takes a value as typed. Returns "", or the error as words to follow the
+// flag's name: "must be in [0, 1], is 1.5".
 using TakeValue = std::function<std::string(const std::string& text)>;
 
-// What is typed, and what --help says of it. The manual and the shells'
-// completions are made from --help (packaging/): a value that is one of a few
-// is named "one|other", one that is a path FILE, FOLDER or DIR. kSeveral: words
-// up to the next flag, for a command whose values all have flags.
+// A flag and its text in --help. packaging/ makes the manual and the shells'
+// completions from --help: a value among a few is named "one|other", a path
+// FILE, FOLDER or DIR. kSeveral takes words up to the next flag, for a command
+// whose values all have flags.
 struct Flag {
   enum class Values { kOne, kNone, kOneOrNone, kOneEachTime, kSeveral };
 
-  std::string name;             // "--top-p"; "MODEL": a word that needs no flag
+  std::string name;             // "--top-p"; "MODEL": a positional word
   std::string value_name = {};  // "P"
   std::string help = {};
   Values values = Values::kOne;
   bool required = false;
-  // Another spelling, which --help does not show: "-tp".
+  // Another spelling that --help does not show: "-tp".
   std::string alias = {};
-  bool hidden = false;  // from --help
+  bool hidden = false;  // not shown by --help
 };
 
-// One command with its flags and the commands below it, which it owns. Used
-// while the program starts, on one thread.
+// One command with its flags and subcommands, which it owns. Used at start-up,
+// on one thread.
 class Command {
  public:
-  // The program itself; its --version prints `version`, its --help ends in
-  // `footer`.
+  // The program itself. --version prints `version`, --help ends with `footer`.
   Command(const std::string& description, const std::string& version,
           const std::string& footer);
   ~Command();
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // A command below this one, which must then be given one. Lives as long as
-  // this. `former_name`, where there is one, is taken for a release more, with
-  // a line on standard error that says the name of today.
+  // Adds a subcommand; the command line must then name one. Lives as long as
+  // this. `former_name`, if not empty, is accepted for one more release, with a
+  // line on standard error that gives the new name.
   Command& AddCommand(const std::string& name, const std::string& description,
                       const std::string& former_name = "");
-  // What --help of this command ends with: one line.
+  // Sets the last line of this command's --help.
   void SetFooter(const std::string& footer);
-  // `take` is called with each value, "" where there is none, in the order of
-  // the command line.
+  // Adds a flag. `take` gets each value, or "" if there is none, in the order
+  // of the command line.
   void AddFlag(const Flag& flag, TakeValue take);
 
-  // Reads the command line; every value is taken, or the first that is wrong
-  // is the error, which names the nearest flags where one is unknown. False
-  // where --help or --version was asked for and printed.
-  // REQUIRES: this is the program; called once.
+  // Parses the command line and takes every value. The error is about the first
+  // wrong value, or an unknown flag with the nearest names. False if --help or
+  // --version was requested and printed. REQUIRES: this is the program; called
+  // once.
   Result<bool> Parse(int argc, char** argv);
 
-  // Whether the command line names this command.
+  // True if the command line names this command.
   bool chosen() const;
 
  private:
@@ -79,22 +79,22 @@ class Command {
   };
 
   explicit Command(CLI::App* app);
-  // Of `words` those behind this command's name, from `first` on.
+  // The words behind this command's name are those of `words` from `first` on.
   using Words = std::vector<std::string>;
-  // Puts names for aliases.
+  // Replaces aliases by names.
   void SpellOut(Words& words, size_t first) const;
-  // Of a command line that was refused.
+  // Finds the error in a refused command line.
   Status CheckWords(const Words& words, size_t first) const;
   Status CheckFlags(const Words& words, size_t first) const;
-  // A flag of one value stands in the words once. (No value is told: it may be
-  // a key.)
+  // Fails if a flag of one value occurs twice. The message omits the value,
+  // which may be a key.
   Status CheckOnce(const Words& words, size_t first) const;
-  // Null where nothing is named so at `first`.
+  // Null if no subcommand has the name at `first`.
   const Command* Below(const Words& words, size_t first) const;
   std::string NearestFlags(std::string_view written) const;
   Status TakeValues() const;
 
-  std::unique_ptr<CLI::App> program_;  // none: the app is the parent's
+  std::unique_ptr<CLI::App> program_;  // null: the parent owns the app
   CLI::App* app_;
   std::string former_name_;  // empty: none
   std::vector<Taken> flags_;

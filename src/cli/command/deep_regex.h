@@ -1,4 +1,4 @@
-// DeepRegex: std::regex for patterns and texts that are not our own.
+// DeepRegex: std::regex for foreign patterns and texts.
 #ifndef WINNOW_CLI_COMMAND_DEEP_REGEX_H_
 #define WINNOW_CLI_COMMAND_DEEP_REGEX_H_
 
@@ -12,24 +12,23 @@
 namespace winnow {
 
 // A regular expression (ECMAScript). The library recurses with the pattern and
-// with each character of the text, and would end the process where the stack
-// does: this runs it on a large stack of its own, and refuses what that may not
-// bear. Plain data once made; const methods may run on several threads.
+// with each character of the text, and a stack overflow would end the process.
+// This class runs it on a large stack of its own, and refuses larger inputs.
+// Plain data once made; const methods may run on several threads.
 class DeepRegex {
  public:
   static constexpr size_t kMaxPatternChars = 4096;
 
-  // Fails where the pattern is none, or is too long.
+  // Fails if the pattern is invalid or too long.
   static Result<DeepRegex> Compile(const std::string& pattern);
 
-  // Where the first match at or behind `from` ends; none: nothing is found. A
-  // beginning (^) is the text's. Fails where the text is longer than
-  // max_text_chars().
-  // REQUIRES: from <= text.size().
+  // The end of the first match at or behind `from`; none without a match. `^`
+  // matches the beginning of the text. Fails if the text is longer than
+  // max_text_chars(). REQUIRES: from <= text.size().
   Result<std::optional<size_t>> FindEnd(const std::string& text,
                                         size_t from) const;
 
-  // Bytes of a text that can be searched.
+  // The greatest length of a text.
   int64_t max_text_chars() const;
 
  private:
@@ -37,7 +36,7 @@ class DeepRegex {
       : regex_(std::move(regex)), num_states_(num_states) {}
 
   std::regex regex_;
-  int64_t num_states_;  // at least as many as the library steps through
+  int64_t num_states_;  // an upper bound of the library's states
 };
 
 }  // namespace winnow

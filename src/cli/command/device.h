@@ -1,4 +1,4 @@
-// The device that a command runs on.
+// StartDevice: starts the device that a command runs on.
 #ifndef WINNOW_CLI_COMMAND_DEVICE_H_
 #define WINNOW_CLI_COMMAND_DEVICE_H_
 
@@ -15,24 +15,26 @@ namespace winnow {
 
 struct DeviceChoice {
   std::string device = "auto";  // auto, cpu, cuda or cuda:N
-  int threads = 0;              // of the CPU; 0: as many as there are
+  int threads = 0;              // of the CPU; 0: all
   bool quiet = false;
-  // Of a GPU's memory, what may be taken; none: nearly all that is free.
+  // The share of a GPU's memory that may be used; none: nearly all that is
+  // free.
   std::optional<double> memory_utilization = {};
 };
 
-// Fails with kInvalidArgument where the name is no device's; looks for none.
+// Fails with kInvalidArgument if the name is invalid. Does not look for the
+// device.
 Status CheckDeviceName(const std::string& device);
 
 using GpuStart =
     std::function<Result<std::unique_ptr<Backend>>(const CudaOptions&)>;
 
-// Starts the device. `auto` is the first GPU, else the CPU, also where the GPU
-// has not as much free memory as is asked for; where this build has CUDA and
-// the machine a driver, standard error then says why not the GPU.
-// Fails with kInvalidArgument where the name is no device's, with kUnsupported
-// or kNotFound where the device is not there, with kResourceExhausted where one
-// that was named has too little memory. `start_gpu`: another one, for tests.
+// Starts the device. `auto` is the first GPU, or the CPU if the GPU has too
+// little free memory or is absent. If the build has CUDA and the machine a
+// driver, standard error then says why the GPU is not used. Fails with
+// kInvalidArgument if the name is invalid. Fails with kUnsupported or kNotFound
+// if the device does not exist. Fails with kResourceExhausted if a named device
+// has too little memory. `start_gpu` lets tests replace the GPU.
 Result<std::unique_ptr<Backend>> StartDevice(
     const DeviceChoice& choice, const GpuStart& start_gpu = StartCudaBackend);
 

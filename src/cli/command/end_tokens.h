@@ -1,4 +1,4 @@
-// Which tokens end an answer, by all files of a checkpoint.
+// EndTokenIds: the tokens that end an answer, by all files of a checkpoint.
 #ifndef WINNOW_CLI_COMMAND_END_TOKENS_H_
 #define WINNOW_CLI_COMMAND_END_TOKENS_H_
 

@@ -1,5 +1,4 @@
-// The flags that every command with a model has, spelled as docs/contract.md
-// says.
+// EngineFlags: the flags of every command with a model (docs/contract.md).
 #ifndef WINNOW_CLI_COMMAND_ENGINE_FLAGS_H_
 #define WINNOW_CLI_COMMAND_ENGINE_FLAGS_H_
 
@@ -16,7 +15,7 @@ namespace winnow {
 
 class Command;
 
-// As given on the command line, not yet checked.
+// As typed, not yet checked.
 struct EngineFlags {
   std::string model;
   std::string dtype = "auto";
@@ -38,33 +37,33 @@ struct EngineFlags {
   bool quiet = false;
 };
 
-// MODEL, and what says how to load it.
+// MODEL, and the flags of loading it.
 void AddModelFlags(Command& command, EngineFlags* flags,
                    bool model_required = true);
-// What says how to run a step.
+// The flags of running a step.
 void AddStepFlags(Command& command, EngineFlags* flags);
-// Those, and what a command with requests has besides.
+// The flags above, and those of a command with requests.
 void AddEngineFlags(Command& command, EngineFlags* flags);
-// --json [FILE]; `help` says what is written.
+// --json [FILE]; `help` describes the output.
 void AddJsonFlag(Command& command, const std::string& help, EngineFlags* flags);
 
 // none: as stored.
 Result<std::optional<Dtype>> ParseDtype(const std::string& text);
-// The engine's options. device_kv_bytes stays 0 where the flag is not given.
+// The engine's options. device_kv_bytes stays 0 if the flag is not given.
 Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags);
-// What can be said of them without the checkpoint, so before it is loaded;
-// `selects`: those that they stand for.
+// Checks that need no checkpoint, and so run before it is loaded. `selects`:
+// the selections of the flags.
 Status CheckEngineFlags(const EngineFlags& flags,
                         const std::vector<std::string>& selects);
-// The selections of a list with commas. Commas also separate a selection's own
-// settings, key=value: such a piece belongs to the one before it. Fails where
-// one is empty or occurs twice.
+// Splits a list of selections at commas. Commas also separate a selection's
+// settings, key=value; such a part belongs to the selection before it. Fails if
+// a selection is empty or occurs twice.
 Result<std::vector<std::string>> SplitSelects(const std::string& list);
-// What a selection stands for: `auto` is what the checkpoint asks for, if
-// anything, else dense. Fails where that cannot be had.
+// The SPEC for a selection. `auto` is the checkpoint's native selector, or
+// dense if there is none. Fails if the native selector is unavailable.
 Result<std::string> ResolveSelect(const std::string& spec,
                                   const NativeSelector& native_selector);
-// What the engine is to be given for these: nothing where all read everything.
+// The engine's selectors for these selections; none if all are dense.
 Result<std::vector<std::string>> SelectorsOf(
     const std::vector<std::string>& specs,
     const NativeSelector& native_selector);

@@ -1,4 +1,4 @@
-// ExitDeadline: a process that is told to end ends, whatever does not.
+// ExitDeadline: ends a process even if a part of it never ends.
 #ifndef WINNOW_CLI_COMMAND_EXIT_DEADLINE_H_
 #define WINNOW_CLI_COMMAND_EXIT_DEADLINE_H_
 
@@ -10,11 +10,11 @@
 
 namespace winnow {
 
-// Owned by a command that has said all that it has to say, and made before what
-// may not end: a thread that waits for a disk which never answers cannot be
-// joined. Once it is set, the process ends after `grace` with `status`, without
-// destructors, unless this ends before; an error that nobody would tell then is
-// told by it.
+// Owned by a command that has no more output, and made before the parts that
+// may never end. A thread that waits for a dead disk cannot be joined. Once
+// set, the process ends after `grace` with `status`, without destructors,
+// unless this is destroyed before. It then prints `untold_error`, which nobody
+// else would print.
 class ExitDeadline {
  public:
   ExitDeadline() = default;
@@ -27,7 +27,7 @@ class ExitDeadline {
            std::string untold_error = {});
 
  private:
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable ended_;
   bool is_ended_ = false;
   std::thread thread_;  // last

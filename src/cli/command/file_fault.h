@@ -1,5 +1,5 @@
-// Whose fault it is: the exit status tells a wrong command line, 2, from files
-// that are wrong, 1.
+// FromFiles: separates wrong files (exit status 1) from a wrong command line
+// (2).
 #ifndef WINNOW_CLI_COMMAND_FILE_FAULT_H_
 #define WINNOW_CLI_COMMAND_FILE_FAULT_H_
 
@@ -7,8 +7,8 @@
 
 namespace winnow {
 
-// What came of reading files: a value in them that is out of range or
-// malformed is theirs, not the command's.
+// Turns kInvalidArgument of a file's reader into kCorrupt. A bad value in a
+// file is not a usage error.
 template <typename T>
 Result<T> FromFiles(Result<T> read) {
   if (read.ok() || read.error().code != ErrorCode::kInvalidArgument) {

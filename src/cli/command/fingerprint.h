@@ -1,4 +1,4 @@
-// Short numbers that tell one text from another.
+// Fingerprint: a short number that identifies a text.
 #ifndef WINNOW_CLI_COMMAND_FINGERPRINT_H_
 #define WINNOW_CLI_COMMAND_FINGERPRINT_H_
 
@@ -8,7 +8,7 @@
 namespace winnow {
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo), over pieces of text and their lengths.
-// Tells accidents apart, not forgeries.
+// Detects accidents, not forgeries.
 class Fingerprint {
  public:
   void Add(std::string_view piece);

@@ -1,5 +1,5 @@
-// What a flag's value may be, checked on what was typed, so that messages
-// show it as it was.
+// Checks of flags' values on the typed text, so that messages show it
+// unchanged.
 #ifndef WINNOW_CLI_COMMAND_FLAG_VALUE_H_
 #define WINNOW_CLI_COMMAND_FLAG_VALUE_H_
 
@@ -16,26 +16,27 @@
 namespace winnow {
 
 inline constexpr int kMaxPort = 65535;
-inline constexpr int kMaxSeconds = 24 * 3600;  // of a limit in seconds: a day
+// The limit of limits in seconds: a day.
+inline constexpr int kMaxSeconds = 24 * 3600;
 
-// Each writes what it takes to `*value`, which must outlive the command.
+// Each stores the value in `*value`, which must outlive the command.
 
 TakeValue Text(std::string* value);
 TakeValue EachText(std::vector<std::string>* values);
-// The same, and not empty.
+// As above, but not empty.
 TakeValue Word(std::string* value);
 TakeValue EachWord(std::vector<std::string>* values);
-// One of these words.
+// One of `words`.
 TakeValue OneOf(std::vector<std::string> words, std::string* value);
 // For a flag without a value.
 TakeValue Switch(bool* value);
-// Decimal digits alone, from `least` to `most`.
+// Decimal digits alone, in [least, most].
 TakeValue WholeNumber(int least, int most, int* value);
 TakeValue WholeNumber(int least, int most, std::optional<int>* value);
 TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value);
-// An amount of tokens, as ParseTokens has it.
+// An amount of tokens, as in ParseTokens.
 TakeValue Tokens(int least, int most, int* value);
-// A decimal number, as close as a float comes.
+// A decimal number, rounded to float.
 TakeValue Number(SamplingRange range, std::optional<float>* value);
 // A decimal number above 0 and at most 1.
 TakeValue Share(std::optional<double>* value);
@@ -47,10 +48,10 @@ TakeValue NumberIn(double least, double most, std::optional<double>* value);
 TakeValue PositiveNumber(double* value);
 TakeValue PositiveNumber(std::optional<double>* value);
 
-// The pieces of a list with commas, as typed; one that is empty is a piece.
+// Splits a list at commas. Parts may be empty.
 std::vector<std::string> SplitList(const std::string& text);
 
-// The bytes of a size such as 64MiB; an error's message begins with the flag.
+// The bytes of a size such as 64MiB. An error's message begins with `flag`.
 Result<int64_t> SizeOf(std::string_view flag, const std::string& text);
 
 }  // namespace winnow

@@ -1,4 +1,5 @@
-// Ctrl-C (SIGINT, or SIGTERM, or SIGHUP), from start to end of a command.
+// Interrupt: Ctrl-C (SIGINT, SIGTERM or SIGHUP) from a command's start to its
+// end.
 #ifndef WINNOW_CLI_COMMAND_INTERRUPT_H_
 #define WINNOW_CLI_COMMAND_INTERRUPT_H_
 
@@ -9,17 +10,17 @@
 
 namespace winnow {
 
-// What a command returns that was interrupted: 128 + SIGINT, as shells have it.
+// The exit status of an interrupted command: 128 + SIGINT, as in shells.
 inline constexpr int kInterruptedStatus = 130;
 
-// Watches for Ctrl-C while it lives, on a thread of its own: neither a
-// tokenizer nor a long step asks. The first one ends the process with
-// kInterruptedStatus, as there is nothing yet to keep; after Hold() it waits to
-// be asked for, and the next one ends the process. A terminal that closes may
-// send SIGHUP several times, and a session's end sends it behind SIGTERM: one
-// that comes later ends nothing. Where SIGHUP is ignored at start, as under
-// nohup, it stays ignored. One at a time; make it before any thread is started:
-// threads inherit what it blocks.
+// Watches for Ctrl-C on a thread of its own, because neither a tokenizer nor a
+// long step polls. The first signal ends the process with kInterruptedStatus,
+// because there is nothing to keep. After Hold() the first signal only sets
+// Requested(), and the next one ends the process. A closing terminal may send
+// SIGHUP several times, and a session's end sends it after SIGTERM, so a later
+// SIGHUP ends nothing. If SIGHUP is ignored at start, as under nohup, it stays
+// ignored. REQUIRES: one at a time, made before any thread starts, because
+// threads inherit the blocked signals.
 class Interrupt {
  public:
   Interrupt();
@@ -27,24 +28,24 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt();
 
-  // From now on there is something to end cleanly. `tell`, if any, is called
-  // with the first signal, on the watching thread.
+  // From now on the command ends cleanly. `tell`, if set, is called at the
+  // first signal, on the watching thread.
   void Hold(std::function<void()> tell = {}) {
     tell_ = std::move(tell);
     held_ = true;
   }
 
-  // True once the signal has come. REQUIRES: Hold() was called.
+  // True after a signal. REQUIRES: Hold() was called.
   bool Requested() const;
 
  private:
   void Watch();
 
-  std::function<void()> tell_;  // before held_ is set
+  std::function<void()> tell_;  // set before held_
   std::atomic<bool> held_ = false;
   std::atomic<bool> requested_ = false;
   int signals_ = -1;  // signalfd; no handler, so no global state
-  int ended_ = -1;    // eventfd, written to at the end of this
+  int ended_ = -1;    // eventfd, written by the destructor
   std::thread watcher_;
 };
 

@@ -1,4 +1,4 @@
-// The folder of --kv-disk.
+// KvDiskFlags: the folder of --kv-disk.
 #ifndef WINNOW_CLI_COMMAND_KV_DISK_H_
 #define WINNOW_CLI_COMMAND_KV_DISK_H_
 
@@ -12,29 +12,29 @@
 namespace winnow {
 
 struct KvDiskFlags {
-  std::string folder;  // empty: none
+  std::string folder;  // empty: no folder
   std::string size;    // as typed; empty: the default
 };
 
 void AddKvDiskFlags(Command& command, KvDiskFlags* flags);
 
-// Whether there is such a folder.
+// True if there is such a folder.
 inline bool KeepsKv(const KvDiskFlags& flags) { return !flags.folder.empty(); }
 
-// What the folder may take of the disk; 0 where there is none. Fails where the
-// flags ask for what cannot be.
+// The size of the folder's file; 0 without a folder. Fails if the flags are
+// invalid.
 Result<int64_t> KvDiskBytes(const KvDiskFlags& flags);
 
-// The folder's store for the model's KV, null where there is none. Says on
-// standard error, unless `quiet`, where it is slower than it could be.
-// REQUIRES: the flags are what KvDiskBytes takes; where they name a folder the
-// model was opened with ModelUse::has_identity.
+// The store in the folder for the model's KV; null without a folder. Says on
+// standard error, unless `quiet`, if it is slower than possible. REQUIRES:
+// KvDiskBytes accepts the flags; with a folder, the model was opened with
+// ModelUse::has_identity.
 Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
                                               const LoadedModel& loaded,
                                               bool quiet);
 
-// A disk that fails costs time, never an answer: said on standard error, where
-// the engine has one that did, and no more.
+// Prints the failures of the engine's disk to standard error, if there were
+// any. A failing disk costs time and never an answer.
 void PrintDiskFailures(const Engine& engine);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// What the KV of several requests cost, for people and for --json.
+// KvUse: the KV traffic of several requests, for people and for --json.
 #ifndef WINNOW_CLI_COMMAND_KV_USE_H_
 #define WINNOW_CLI_COMMAND_KV_USE_H_
 
@@ -8,13 +8,13 @@
 
 namespace winnow {
 
-// Sums over requests that have ended: plain data.
+// Sums over ended requests: plain data.
 struct KvUse {
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;  // of these, not computed
+  int64_t cached_tokens = 0;  // included above, not computed
   int64_t device_bytes = 0;
   int64_t host_bytes = 0;
-  FetchedPieces pieces;  // fetched_bytes: those of whole pages too
+  FetchedPieces pieces;  // fetched_bytes includes resident pages
   int64_t written_bytes = 0;
   double stall_ms = 0;
 
@@ -22,8 +22,8 @@ struct KvUse {
   KvUse& operator+=(const KvUse& other);
 };
 
-// "93.0 % of 1,204 picks near, 3 MiB fetched"; "" where all was on the device
-// and stayed there.
+// "93.0 % of 1,204 picks near, 3 MiB fetched"; "" if all pages were resident
+// throughout.
 std::string PicksText(const KvUse& use);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// What a command writes: standard output, or the file of --json.
+// Output of commands: standard output, or the file of --json.
 #ifndef WINNOW_CLI_COMMAND_OUTPUT_H_
 #define WINNOW_CLI_COMMAND_OUTPUT_H_
 
@@ -9,28 +9,28 @@
 
 namespace winnow {
 
-// To standard output. What did not arrive is a failure that FlushOutput tells;
-// the formatting library would throw.
+// Prints to standard output. FlushOutput reports a failure; the formatting
+// library would throw.
 void Print(std::string_view text);
 
-// Sends on all that was printed. Fails where any of it, since the process
-// began, did not arrive.
+// Flushes all printed text. Fails if any of it since the process began was
+// lost.
 Status FlushOutput();
 
-// As FlushOutput, for work whose result is still to be printed: fails also
-// where standard output is a pipe that nobody reads any more.
+// As FlushOutput, before long work whose result will be printed. Also fails if
+// standard output is a pipe without a reader.
 Status CheckOutputIsRead();
 
-// `message` to standard error as one line, "winnow: " before it: control
-// characters, as a path may have them, are escaped.
+// Prints "winnow: " and `message` to standard error as one line. Escapes
+// control characters, which a path may contain.
 void PrintError(std::string_view message);
 
-// Whether the file of --json, if one is named, can be written: before the work
-// whose result is to go there.
+// Fails if the file of --json, if named, cannot be written. Call before the
+// work.
 Status CheckJsonFile(const EngineFlags& flags);
 
-// `text` to the file of --json, whole or not at all; to standard output, and
-// flushed, where none is named.
+// Writes `text` to the file of --json, whole or not at all. Without a file,
+// prints and flushes it.
 Status WriteJson(const EngineFlags& flags, std::string_view text);
 
 }  // namespace winnow

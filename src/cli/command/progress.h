@@ -1,4 +1,4 @@
-// Progress of long work, on standard error, where that is a terminal.
+// Progress: one line about long work, on standard error, if that is a terminal.
 #ifndef WINNOW_CLI_COMMAND_PROGRESS_H_
 #define WINNOW_CLI_COMMAND_PROGRESS_H_
 
@@ -9,22 +9,22 @@
 
 namespace winnow {
 
-// One line that is written over itself: what, how much of how much, and the
-// time left. Owns nothing but the line; clears it when it ends.
+// A line that is overwritten: the work, its amount done and total, and the time
+// left. Owns the line alone, and clears it in the destructor.
 class Progress {
  public:
-  // Prints where `wanted` and standard error is a terminal.
+  // Prints if `wanted` and standard error is a terminal.
   Progress(std::string what, bool wanted);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
-  // At most ten lines a second are printed.
+  // Prints at most ten times a second.
   void Update(int64_t done, int64_t total) { Update(done, total, {}); }
-  // `detail` stands behind the time left.
+  // `detail` follows the time left.
   void Update(int64_t done, int64_t total, std::string_view detail);
   void Clear();
-  // Clears it for good: something else is to stand where it stood.
+  // Clears the line for good, so that other text can take its place.
   void End();
 
  private:
@@ -40,7 +40,7 @@ class Progress {
 std::string FormatSeconds(double seconds);
 // 1234567 -> "1,234,567".
 std::string FormatCount(int64_t count);
-std::string FormatTokens(double tokens);  // as a whole number of them
+std::string FormatTokens(double tokens);  // as a whole number
 
 }  // namespace winnow
 

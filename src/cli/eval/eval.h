@@ -1,4 +1,4 @@
-// winnow eval: how many questions of task files a model answers.
+// winnow eval: counts the questions of task files that a model answers.
 #ifndef WINNOW_CLI_EVAL_EVAL_H_
 #define WINNOW_CLI_EVAL_EVAL_H_
 
@@ -22,7 +22,7 @@ Command& AddEvalCommand(Command& program, EvalFlags* flags);
 // Returns the exit status: 0, or 130 after Ctrl-C.
 Result<int> RunEval(const EvalFlags& flags);
 
-// Where answers are kept until all are there; empty: nowhere.
+// The file that keeps answers until all are there; empty: none.
 std::string EvalJournalPath(const EvalFlags& flags);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// One question's way through the engine.
+// EvalAnswer: one question's way through the engine.
 #ifndef WINNOW_CLI_EVAL_EVAL_ANSWER_H_
 #define WINNOW_CLI_EVAL_EVAL_ANSWER_H_
 
@@ -15,34 +15,34 @@
 
 namespace winnow {
 
-// Answers freely first. Up to its first wrong token that is also what an answer
-// would be that is told the right tokens (the rows are the same); from there on
-// a second request is told them. Used on the engine's thread.
+// First answers freely. Up to the first wrong token the result with forced
+// right tokens is the same, because the rows are the same. From there a second
+// request is given the right tokens. Used on the engine's thread.
 class EvalAnswer : public RequestObserver {
  public:
   // REQUIRES: group and question outlive this.
   EvalAnswer(const EvalGroup& group, const EvalQuestion& question,
              const Tokenizer& tokenizer, std::vector<int32_t> end_token_ids);
 
-  // The one that answers freely, and the last that may be told: what these two
-  // need suffices for whatever NextRequest returns.
+  // The free request and the longest forced one. Resources for these two
+  // suffice for every result of NextRequest.
   std::array<Request, 2> Extremes() const;
-  // What is to run next, without its prefix's id; nothing where all is known.
-  // REQUIRES: the last one has ended.
+  // The next request, without its prefix's id; nothing if all is known.
+  // REQUIRES: the last request has ended.
   std::optional<Request> NextRequest();
   bool running() const { return running_; }
-  // Why there is no outcome, if there is none.
+  // The error, if there is no outcome.
   const std::optional<Error>& error() const { return error_; }
-  // All but its seconds, once NextRequest has returned nothing; `exact` as soon
-  // as the first request has ended.
+  // Complete but for its seconds once NextRequest has returned nothing; `exact`
+  // is set once the first request has ended.
   const EvalOutcome& outcome() const { return outcome_; }
   // Rows behind the group's text that ran since the last call.
   int64_t TakeRows();
-  // How much of the text is read, where no prefix has it, and whether all of
-  // the first prompt is.
+  // Tokens of the text that were read, if no prefix has it; and whether the
+  // whole first prompt was read.
   int num_text_read() const { return num_text_read_; }
   bool prompt_is_read() const { return stage_ > Stage::kFree || has_drawn_; }
-  // What its requests were counted so far, those that have ended.
+  // Totals of its ended requests.
   const KvUse& kv_use() const { return kv_use_; }
 
   void OnPrefill(int done, int total) override;
@@ -62,15 +62,15 @@ class EvalAnswer : public RequestObserver {
   const std::vector<int32_t> end_token_ids_;
   Stage stage_ = Stage::kBegin;
   bool running_ = false;
-  int num_read_ = 0;  // of the prompt of the request that runs
+  int num_read_ = 0;  // of the current request's prompt
   int num_text_read_ = 0;
   bool has_drawn_ = false;
   KvUse kv_use_;
   int64_t num_rows_ = 0;
-  std::vector<int32_t> drawn_;  // by the request that runs
-  Detokenizer detokenizer_;     // of the free answer
+  std::vector<int32_t> drawn_;  // by the current request
+  Detokenizer detokenizer_;     // for the free answer
   std::string text_;
-  size_t num_told_ = 0;  // answer tokens in front of the told request's draws
+  size_t num_told_ = 0;  // answer tokens given to the forced request
   EvalOutcome outcome_;
   std::optional<Error> error_;
 };

@@ -1,4 +1,5 @@
-// The groups of an evaluation, some at a time, through the engine.
+// EvalGroups: runs the groups of an evaluation through the engine, some at a
+// time.
 #ifndef WINNOW_CLI_EVAL_EVAL_GROUPS_H_
 #define WINNOW_CLI_EVAL_EVAL_GROUPS_H_
 
@@ -11,20 +12,20 @@
 
 namespace winnow {
 
-// Owns what runs: the prefixes that are held, and the answers on them. Every
-// group is read once, whatever is asked about it and by which selections, and
-// once more for each that acts in prompts; each reading is given back when all
-// answers on it are there, so one at a time needs room. The engine's selectors
-// are the selections; it has none where all are dense. Engine, plan and
-// tokenizer outlive this.
+// Owns the running prefixes and answers. Every group's text is read once for
+// all questions and selections, and once more for each selector that acts in
+// prompts. Its pages are freed when all its answers are there, so one group at
+// a time needs memory. The engine's selectors are the selections; it has none
+// if all are dense. REQUIRES: engine, plan and tokenizer outlive this.
 //
-// Where texts are cached nothing is held: every answer is a request of its own,
-// so its pages may leave the device. The first of a text reads it; the others
-// are asked when it has, and begin with what it left, wherever that lies. (A
-// selector that fixes its choice by the prompt's rows reads the text for each.)
+// With cached texts no prefix is held. Every answer is a request of its own, so
+// its pages may leave the device. The first request of a text reads it. The
+// others start afterwards and find its pages in the cache, on any tier. (A
+// selector that fixes its choice by the prompt's rows reads the text for each
+// request.)
 class EvalGroups {
  public:
-  // What is called with each answer, as it comes.
+  // Called with each answer as it arrives.
   using OnAnswer =
       std::function<Status(const EvalKey& key, const EvalOutcome& outcome)>;
   struct Setting {
@@ -32,36 +33,36 @@ class EvalGroups {
     int num_selects = 1;
     const Tokenizer* tokenizer = nullptr;
     std::vector<int32_t> end_token_ids;
-    int max_waiting = 32;  // answers in the engine, beyond which none are added
-    int max_held = 16;  // prefixes with a selector, as the engine limits them
-    bool caches_texts = false;  // as EngineOptions::prefix_caching is
+    int max_waiting = 32;  // answers in the engine at one time
+    int max_held = 16;     // prefixes with a selector, by the engine's limit
+    bool caches_texts = false;  // equals EngineOptions::prefix_caching
   };
 
-  // `known` are left out.
+  // Skips `known` answers.
   EvalGroups(Engine& engine, const Setting& setting, EvalOutcomes known);
   EvalGroups(const EvalGroups&) = delete;
   EvalGroups& operator=(const EvalGroups&) = delete;
-  // Cancels what still runs.
+  // Cancels running requests.
   ~EvalGroups();
 
-  // Fails where an answer could never run, were it alone; the message names its
-  // line. REQUIRES: texts are cached.
+  // Fails if an answer could never run, even alone; the message names its line.
+  // REQUIRES: texts are cached.
   static Status Check(const Engine& engine, const Setting& setting,
                       const EvalGroup& group);
 
-  // Runs one step; false where all answers are there, and a disk has what it is
-  // to keep. Fails where the engine or an answer does; the message then names
-  // its line.
+  // Runs one step. False if all answers are there and the disk has all its
+  // pages. Fails if the engine or an answer fails; the message then names the
+  // line.
   Result<bool> Step(const OnAnswer& on_answer);
 
-  // Tokens to be read and answered, and those that have been: for progress.
+  // Tokens to read and generate, in total and done: for progress.
   int64_t total_tokens() const { return total_tokens_; }
   int64_t done_tokens() const { return done_tokens_; }
-  // Of the answers that are there.
+  // Of the answers so far.
   const KvUse& kv_use() const { return kv_use_; }
 
  private:
-  // Hears of a prefix, or has an answer that reads the text.
+  // Observes a prefix, or refers to the answer that reads the text.
   struct Reader : RequestObserver {
     void OnPrefill(int done, int) override { num_read = done; }
     bool OnToken(const GeneratedToken&) override { return true; }
@@ -70,7 +71,7 @@ class EvalGroups {
     const EvalAnswer* first_answer = nullptr;  // null: there is a prefix
     int selector = -1;
     int num_answers = 0;  // that share its time
-    int num_left = 0;     // of these
+    int num_left = 0;     // not ended
     int num_read = 0;
     int num_counted = 0;
     double seconds = 0;
@@ -79,8 +80,8 @@ class EvalGroups {
     EvalKey key;
     const EvalQuestion* question;
     EvalAnswer answer;
-    Reader* reader = nullptr;  // of what it begins with
-    SequenceId id = {};        // of the request that runs or ran last
+    Reader* reader = nullptr;  // of its text
+    SequenceId id = {};        // of the current or last request
     double seconds = 0;
     bool is_held_back = false;  // until the text has been read
     bool done = false;
@@ -91,10 +92,10 @@ class EvalGroups {
     std::vector<std::unique_ptr<Asked>> asked;
   };
 
-  // The selector that a selection's prefix is read with.
+  // The selector with which a selection's prefix is read.
   int PromptSelector(int select) const;
   int NumPromptSelectors() const;
-  int NumReadings() const;  // of a group, where all its answers are wanted
+  int NumReadings() const;  // readings of a group with all its answers
   bool HasRoomForGroup() const;
   Status Begin(const EvalGroup& group);
   Status AddReaders(Running& running);
@@ -113,7 +114,7 @@ class EvalGroups {
   const EvalOutcomes known_;
   size_t next_group_ = 0;
   int num_waiting_ = 0;
-  int num_held_back_ = 0;  // of these
+  int num_held_back_ = 0;  // included above
   double unshared_seconds_ = 0;
   KvUse kv_use_;
   int64_t total_tokens_ = 0;

@@ -1,4 +1,4 @@
-// All that may change an answer of an evaluation, by name.
+// EvalIdentityOf: all named values that may change an answer of an evaluation.
 #ifndef WINNOW_CLI_EVAL_EVAL_IDENTITY_H_
 #define WINNOW_CLI_EVAL_EVAL_IDENTITY_H_
 
@@ -17,9 +17,9 @@ namespace winnow {
 // hash stands for a long value.
 Result<EvalIdentity> TokenizerIdentity(const std::filesystem::path& folder);
 
-// All that answers of an evaluation depend on: flags, model, tokenizer, end
-// tokens and task files, but neither threads nor memory.
-// REQUIRES: as KvIdentity (model/forward/model_identity.h).
+// All values on which answers depend: flags, model, tokenizer, end tokens and
+// task files, but neither threads nor memory. REQUIRES: as KvIdentity
+// (model/forward/model_identity.h).
 Result<EvalIdentity> EvalIdentityOf(const EvalFlags& flags, const Model& model,
                                     const EvalPlan& plan,
                                     std::span<const int32_t> end_token_ids);

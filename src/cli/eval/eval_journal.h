@@ -1,4 +1,5 @@
-// Answers on disk as they come, so that an interrupted evaluation goes on.
+// EvalJournal: keeps answers on disk, so that an interrupted evaluation can
+// continue.
 #ifndef WINNOW_CLI_EVAL_EVAL_JOURNAL_H_
 #define WINNOW_CLI_EVAL_EVAL_JOURNAL_H_
 
@@ -10,17 +11,16 @@
 
 namespace winnow {
 
-// What makes an evaluation the same: named values that a journal repeats.
+// The named values that identify an evaluation. A journal repeats them.
 using EvalIdentity = std::vector<std::pair<std::string, std::string>>;
 
-// Owns an open file of JSON lines: who it belongs to, then an answer a line.
-// One process has it at a time. A line that was cut off by the end of the
-// process that wrote it counts as not written.
+// Owns an open file of JSON lines: the identity, then an answer a line. One
+// process has it at a time. An incomplete line, left by a process that ended,
+// counts as absent.
 class EvalJournal {
  public:
-  // Opens `path`, or makes it, and adds the answers that it holds to
-  // `outcomes`. Fails, and changes nothing, where the file is another
-  // evaluation's, or none.
+  // Opens or creates `path` and adds its answers to `outcomes`. Fails, without
+  // a change, if the file belongs to another evaluation or is no journal.
   static Result<EvalJournal> Open(const std::string& path,
                                   const EvalIdentity& identity,
                                   EvalOutcomes* outcomes);
@@ -29,7 +29,7 @@ class EvalJournal {
   ~EvalJournal();
 
   Status Append(const EvalKey& key, const EvalOutcome& outcome);
-  // Takes the file away: its answers are elsewhere now.
+  // Removes the file, because its answers are stored elsewhere now.
   Status Remove();
 
   const std::string& path() const { return path_; }

@@ -1,4 +1,4 @@
-// What came of an evaluation: figures a cell, as a table and as JSON.
+// EvalRow: the results of an evaluation by cell, as a table and as JSON.
 #ifndef WINNOW_CLI_EVAL_EVAL_TABLE_H_
 #define WINNOW_CLI_EVAL_EVAL_TABLE_H_
 
@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// Which answer: the question by its place, and the selection, an index.
+// Names an answer: the question's place, and the index of the selection.
 struct EvalKey {
   int file = 0;
   int line = 0;
@@ -21,20 +21,20 @@ struct EvalKey {
   friend auto operator<=>(const EvalKey&, const EvalKey&) = default;
 };
 
-// What came of one answer.
+// The result of one answer.
 struct EvalOutcome {
-  bool exact = false;         // wholly right by --match
+  bool exact = false;         // right by --match
   int num_answer_tokens = 0;  // 0: the answers are patterns
-  int num_right = 0;          // of them, told the ones before
-  int num_free_right = 0;  // of them, running free, in whatever order is right
+  int num_right = 0;          // of these, each with the right tokens before it
+  int num_free_right = 0;  // of these, in the free answer, in any valid order
   int64_t num_decode_rows = 0;
-  double tokens_read_share = 0;  // mean over those rows
+  double tokens_read_share = 0;  // averaged over those rows
   double seconds = 0;            // of the engine's time
 
   friend bool operator==(const EvalOutcome&, const EvalOutcome&) = default;
 };
 
-// Ordered, so that sums do not depend on which answer came first.
+// Ordered, so that sums do not depend on the order of arrival.
 using EvalOutcomes = std::map<EvalKey, EvalOutcome>;
 
 // The answers of one file, task, length and selection.
@@ -49,11 +49,11 @@ struct EvalRow {
   int64_t num_right = 0;
   int64_t num_free_right = 0;
   int64_t num_decode_rows = 0;
-  double sum_of_read_shares = 0;  // over the decode rows
+  double sum_of_read_shares = 0;  // over decode rows
   double seconds = 0;
 };
 
-// A row a cell that has an answer: by selection, file, task in the order of
+// One row for each cell with an answer: by selection, file, task in order of
 // its first line, and length.
 std::vector<EvalRow> MakeEvalRows(const EvalPlan& plan,
                                   const std::vector<std::string>& selects,
@@ -68,11 +68,12 @@ struct Interval {
 // 0.
 Interval WilsonInterval(int num_right, int n);
 
-// docs/contract.md, "eval --json". `use`: of the requests that ran.
+// docs/contract.md, "eval --json". `use`: totals of the requests that ran.
 std::string EvalJson(const std::string& model, int64_t num_skipped,
                      const KvUse& use, const std::vector<EvalRow>& rows);
 
-// For people; a line a row, under a heading a selection. Ends in a line break.
+// For people: a line for each row, under a heading for each selection. Ends in
+// a line break.
 std::string EvalTable(const std::vector<EvalRow>& rows);
 
 }  // namespace winnow

@@ -1,4 +1,5 @@
-// What a batch of prompts has read and generated, and in which time.
+// BatchProgress: the tokens that a batch of prompts has read and generated,
+// with times.
 #ifndef WINNOW_CLI_GENERATE_BATCH_PROGRESS_H_
 #define WINNOW_CLI_GENERATE_BATCH_PROGRESS_H_
 
@@ -8,19 +9,18 @@
 
 namespace winnow {
 
-// Hears of every prompt of a batch, step by step. A step's time counts for
-// reading where it read any prompt's tokens, for generating where it generated
-// any, for both where it did both: so neither rate is larger than what was
-// seen. A prompt's first token comes out of the step that read its end, and is
-// none of those generated.
+// Observes every prompt of a batch, step by step. A step's time counts as
+// reading if it read a prompt's tokens, and as generating if it generated any,
+// so neither rate is overstated. A prompt's first token comes from the step
+// that read its end, and does not count as generated.
 class BatchProgress {
  public:
   explicit BatchProgress(const std::vector<int>& prompt_tokens);
 
-  // `done` of the prompt's tokens are read, more than before.
+  // `done` tokens of the prompt are read, more than before.
   void OnRead(size_t prompt, int done);
   void OnToken(size_t prompt);
-  // The step that told this has ended.
+  // Ends the step of the calls since the last EndStep.
   void EndStep(double seconds);
 
   int64_t num_prompt_tokens() const { return num_prompt_tokens_; }

@@ -1,4 +1,4 @@
-// winnow generate: text after one or several prompts.
+// winnow generate: continues one or several prompts.
 #ifndef WINNOW_CLI_GENERATE_GENERATE_H_
 #define WINNOW_CLI_GENERATE_GENERATE_H_
 
@@ -16,8 +16,8 @@ struct GenerateFlags {
   EngineFlags engine;
   KvDiskFlags kv_disk;
   std::vector<Prompt> prompts;
-  std::optional<int> max_tokens;  // unset: 512, or what the context leaves
-  // Unset: what generation_config.json says, greedy where it says nothing.
+  std::optional<int> max_tokens;  // unset: 512, or the rest of the context
+  // Unset: the values of generation_config.json; greedy if it has none.
   std::optional<float> temperature, top_p, min_p;
   std::optional<int> top_k;
   std::optional<float> repetition_penalty;

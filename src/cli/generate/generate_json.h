@@ -1,4 +1,4 @@
-// The JSON line of one generation: docs/contract.md.
+// GenerationRecord: the JSON line of one generation (docs/contract.md).
 #ifndef WINNOW_CLI_GENERATE_GENERATE_JSON_H_
 #define WINNOW_CLI_GENERATE_GENERATE_JSON_H_
 
@@ -9,7 +9,7 @@
 
 namespace winnow {
 
-// What the line says. `text` is UTF-8.
+// The values of the line. `text` is UTF-8.
 struct GenerationRecord {
   std::string text;
   std::vector<GeneratedToken> tokens;

@@ -1,4 +1,4 @@
-// One prompt's generation, from tokens to text that may be shown.
+// Generation: turns one prompt's tokens into text that may be shown.
 #ifndef WINNOW_CLI_GENERATE_GENERATION_H_
 #define WINNOW_CLI_GENERATE_GENERATION_H_
 
@@ -13,15 +13,16 @@
 
 namespace winnow {
 
-// Collects what the engine tells of one request, and passes text on as soon as
-// it is certain. Used on the engine's thread. The engine's answers: tokens and
-// completion; text is what a reader sees, cut before a stop string.
+// Collects the engine's results for one request, and passes text on as soon as
+// it is certain. Used on the engine's thread. tokens() and completion() are the
+// engine's; text() is cut before a stop string.
 class Generation : public RequestObserver {
  public:
   // Called with each piece of text.
   using ShowText = std::function<void(std::string_view)>;
 
-  // Tells `batch`, which must outlive it, of its prompt, number `prompt`.
+  // Reports to `batch` as its prompt number `prompt`. REQUIRES: `batch`
+  // outlives this.
   Generation(AnswerText answer, ShowText show_text, BatchProgress& batch,
              size_t prompt);
 
@@ -35,7 +36,7 @@ class Generation : public RequestObserver {
   const Completion& completion() const { return completion_; }
 
  private:
-  // False where the answer cannot go on.
+  // False if the answer cannot go on.
   bool Show(const Result<std::string>& certain);
 
   AnswerText answer_;

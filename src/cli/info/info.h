@@ -1,4 +1,4 @@
-// winnow info: what a checkpoint is, and what of it fits here.
+// winnow info: describes a checkpoint and the memory that it needs.
 #ifndef WINNOW_CLI_INFO_INFO_H_
 #define WINNOW_CLI_INFO_INFO_H_
 

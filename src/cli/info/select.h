@@ -1,4 +1,4 @@
-// winnow select list: the selectors there are, and how they are asked for.
+// winnow select list: describes the selectors and their parameters.
 #ifndef WINNOW_CLI_INFO_SELECT_H_
 #define WINNOW_CLI_INFO_SELECT_H_
 

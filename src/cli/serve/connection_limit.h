@@ -1,5 +1,5 @@
-// How many connections `winnow serve` lets in: what was asked for, and what the
-// system's limit of open files allows.
+// ConnectionLimit: the number of connections that `winnow serve` accepts, by
+// its flag and the system's limit of open files.
 #ifndef WINNOW_CLI_SERVE_CONNECTION_LIMIT_H_
 #define WINNOW_CLI_SERVE_CONNECTION_LIMIT_H_
 
@@ -10,20 +10,20 @@
 
 namespace winnow {
 
-// Without --max-connections: above what a server is asked at once, and a few
-// KiB each while they say nothing.
+// The default: above a server's usual number of clients. An idle connection
+// takes a few KiB.
 inline constexpr int kDefaultMaxConnections = 4096;
-// Of the files that a server opens beside connections: a device's, a disk's,
-// the model's while it is loaded.
+// Files that a server opens beside connections: for the device, the disk, and
+// the model during loading.
 inline constexpr int kReservedDescriptors = 256;
 
-// Where `asked` is none, the default, or fewer where the limit is lower. Fails
-// where what was asked for cannot be kept, or nobody could be let in.
-// `max_descriptors`: what the limit is, raised as far as it goes.
+// Without `asked`, the default, or fewer if the limit is lower. Fails if
+// `asked` exceeds the limit, or if no connection would fit. `max_descriptors`:
+// the limit after raising it.
 Result<int> ConnectionLimit(std::optional<int> asked, int64_t max_descriptors);
 
-// Raises the process' limit for them, and says on standard error where it lets
-// in fewer than the default, unless `quiet`. Fails likewise.
+// Raises the process's limit. Says on standard error, unless `quiet`, if fewer
+// than the default fit. Fails as ConnectionLimit does.
 Result<int> AllowConnections(std::optional<int> asked, bool quiet);
 
 }  // namespace winnow

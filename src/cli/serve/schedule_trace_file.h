@@ -1,4 +1,4 @@
-// A file that a scheduler's decisions go to as they are made.
+// ScheduleTraceFile: a file of scheduler decisions, written as they are made.
 #ifndef WINNOW_CLI_SERVE_SCHEDULE_TRACE_FILE_H_
 #define WINNOW_CLI_SERVE_SCHEDULE_TRACE_FILE_H_
 
@@ -12,16 +12,16 @@
 
 namespace winnow {
 
-// Owns the file; one thread at a time. A line is there when Add returns, so
-// that a process that ends in any way leaves all but the last one whole.
+// Owns the file; one thread at a time. Add returns after the line is written,
+// so a process that ends in any way leaves all lines but the last whole.
 class ScheduleTraceFile {
  public:
-  // An empty file, whatever was there. Fails with kIo where it cannot be.
+  // Creates or empties the file. Fails with kIo if that is impossible.
   static Result<std::unique_ptr<ScheduleTraceFile>> Create(
       const std::string& path, int64_t max_bytes);
 
-  // Where it cannot be written, or would be longer than max_bytes, this is said
-  // once, on standard error, and nothing more is written.
+  // If a write fails or would exceed max_bytes, says so once on standard error
+  // and stops writing.
   void Add(const Decision& decision);
 
  private:
@@ -31,10 +31,10 @@ class ScheduleTraceFile {
 
   ScheduleTraceFile(std::FILE* file, std::string path, int64_t max_bytes)
       : file_(file), path_(std::move(path)), max_bytes_(max_bytes) {}
-  // `reason`: why.
+  // `reason`: for the message.
   void End(const std::string& reason);
 
-  std::unique_ptr<std::FILE, Close> file_;  // null: it has ended
+  std::unique_ptr<std::FILE, Close> file_;  // null: writing has stopped
   const std::string path_;
   const int64_t max_bytes_;
   int64_t num_bytes_ = 0;

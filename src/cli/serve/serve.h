@@ -1,4 +1,4 @@
-// winnow serve: a model behind OpenAI's and Anthropic's interfaces.
+// winnow serve: serves a model by OpenAI's and Anthropic's APIs.
 #ifndef WINNOW_CLI_SERVE_SERVE_H_
 #define WINNOW_CLI_SERVE_SERVE_H_
 
@@ -17,14 +17,14 @@ struct ServeFlags {
   KvDiskFlags kv_disk;
   VllmFlags vllm;
   int kv_disk_drain_s = 30;
-  std::vector<std::string> selects;  // none: auto
+  std::vector<std::string> selects;  // empty: auto
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string api_key;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> allowed_origins;
-  std::vector<std::string> served_model_names;  // none: the folder's
-  std::string chat_template;                    // a file; none: the model's
+  std::vector<std::string> served_model_names;  // empty: the folder's name
+  std::string chat_template;                    // a file; empty: the model's
   int default_max_tokens = 4096;
   int max_queued_requests = 4096;
   int max_n = 16;
@@ -40,8 +40,8 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
-  double request_timeout_s = 0;     // 0: none
-  double max_inter_token_ms = 500;  // 0: no bound
+  double request_timeout_s = 0;     // 0: no limit
+  double max_inter_token_ms = 500;  // 0: no limit
   int max_watched_requests = 2;
   int max_read_ranges = 256;
   std::string log_format = "json";
@@ -51,7 +51,7 @@ struct ServeFlags {
 };
 
 Command& AddServeCommand(Command& program, ServeFlags* flags);
-// Serves until a signal ends it. Returns the exit status: 0.
+// Serves until a signal. Returns the exit status: 0.
 Result<int> RunServe(const ServeFlags& flags);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// vLLM's flags of `serve` that are spelled otherwise here, or change nothing.
+// VllmFlags: flags of vLLM's `serve` that have another name here, or no effect.
 #ifndef WINNOW_CLI_SERVE_VLLM_FLAGS_H_
 #define WINNOW_CLI_SERVE_VLLM_FLAGS_H_
 
@@ -14,18 +14,18 @@ class Command;
 
 struct VllmFlags {
   bool prefix_caching = true;
-  bool splits_thoughts = true;  // --reasoning-parser none: they are not
-  // Of each that was given and changes nothing, why: "--NAME has no effect:
+  bool splits_thoughts = true;  // false: --reasoning-parser none
+  // For each given flag without effect, the reason: "--NAME has no effect:
   // ...".
   std::vector<std::string> idle = {};
 };
 
-// What means the same writes what the flag of our own would; what changes
-// nothing is taken, and refused where its value asks for something. Those are
-// not among the flags of --help, but in its last line.
+// A flag with the same meaning sets the value of this server's flag. A flag
+// without effect is accepted, or refused if its value asks for one; --help
+// names such flags in its last line only.
 void AddVllmFlags(Command& command, EngineFlags* engine, VllmFlags* flags);
 
-// A number of bytes as vLLM has it: "1073741824", "1G" (2^30), "1.5g"
+// A number of bytes in vLLM's form: "1073741824", "1G" (2^30), "1.5g"
 // (decimal).
 Result<int64_t> ParseVllmBytes(const std::string& text);
 

@@ -1,4 +1,4 @@
-// What a simulation found, as JSON (docs/contract.md).
+// SimulateJson: a simulation's results as JSON (docs/contract.md).
 #ifndef WINNOW_CLI_SIMULATE_SIMULATE_JSON_H_
 #define WINNOW_CLI_SIMULATE_SIMULATE_JSON_H_
 

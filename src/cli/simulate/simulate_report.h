@@ -1,4 +1,4 @@
-// What a simulation found, before it is printed.
+// SimulateReport: a simulation's results before printing.
 #ifndef WINNOW_CLI_SIMULATE_SIMULATE_REPORT_H_
 #define WINNOW_CLI_SIMULATE_SIMULATE_REPORT_H_
 
@@ -35,13 +35,12 @@ struct SimulateReport {
   std::vector<SimulateCell> cells;
 };
 
-// What a row of such totals does in a model of the plan's shape: the same
-// shares of its context and picks; its layers that do not choose are as many as
-// the trace's.
+// The work of such a row in a model of the plan's shape. Shares of context and
+// picks stay equal, and so does the number of dense layers.
 RowWork WorkOf(const SimulateReport& report, int slot_tokens,
                const ReplayTotals& totals);
 
-// Where the work at a context comes from.
+// The source of the work at a context.
 enum class WorkBasis : uint8_t { kRecorded, kInterpolated, kExtrapolated };
 std::string_view NameOf(WorkBasis basis);  // "recorded"
 
@@ -52,13 +51,13 @@ struct PlacedCell {
   RowWork work;
 };
 
-// Misses and hints of a row, of the traced model.
+// Bytes of a row's misses and hints, in the traced model.
 double FetchedBytes(const SimulateReport& report, const PlacedCell& at);
 
-// Cells at one of the plan's contexts, in their order, or, where it names none,
-// over all that was recorded. Fails with kInvalidArgument for a context that is
-// shorter than what was recorded, or is longer where one length alone counts
-// (simulate/length_fit.h), or where no row counts.
+// The cells at one of the plan's contexts, in order; without contexts, over all
+// recorded rows. Fails with kInvalidArgument if a context is shorter than the
+// recorded ones. Fails if it is longer and only one length counts
+// (simulate/length_fit.h), or if no row counts.
 struct PlacedCells {
   double context_tokens = 0;
   WorkBasis basis = WorkBasis::kRecorded;
@@ -66,8 +65,8 @@ struct PlacedCells {
 };
 Result<std::vector<PlacedCells>> PlaceCells(const SimulateReport& report);
 
-// The longest recorded length of a cell, and what the rule makes of the
-// shorter ones there; nothing where fewer than two of these count.
+// The longest recorded length of a cell, and its prediction from the shorter
+// ones. Nothing if fewer than two of these count.
 struct HeldOut {
   RowWork recorded, predicted;
 };

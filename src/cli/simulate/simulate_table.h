@@ -1,4 +1,4 @@
-// What a simulation found, as a table.
+// SimulateTable: a simulation's results as a table.
 #ifndef WINNOW_CLI_SIMULATE_SIMULATE_TABLE_H_
 #define WINNOW_CLI_SIMULATE_SIMULATE_TABLE_H_
 
@@ -10,8 +10,8 @@
 
 namespace winnow {
 
-// Cells by context; what the rule of longer contexts makes of the longest
-// recorded one; the best budgets. What is extrapolated says so.
+// Cells by context, the prediction of the longest recorded length, and the best
+// budgets. Extrapolated values are marked.
 std::string SimulateTable(const SimulateReport& report,
                           const std::vector<PlacedCells>& placed,
                           const std::vector<BestBudget>& best);

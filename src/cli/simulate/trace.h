@@ -1,4 +1,4 @@
-// winnow trace: what a model's rows choose to read, written down.
+// winnow trace: records the picks of a model's rows.
 #ifndef WINNOW_CLI_SIMULATE_TRACE_H_
 #define WINNOW_CLI_SIMULATE_TRACE_H_
 
@@ -21,8 +21,8 @@ Command& AddTraceCommand(Command& program, TraceFlags* flags);
 // Returns the exit status.
 Result<int> RunTrace(const TraceFlags& flags);
 
-// "0.5x,1x,2x" as thousandths of the budget, ascending; 1x is one of them, said
-// or not.
+// Parses "0.5x,1x,2x" to thousandths of the budget, ascending; 1x is always
+// included.
 Result<std::vector<int>> ParseLevels(const std::string& text);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// Whether a text answers a question: eval's --match.
+// AnswerMatcher: decides whether a text answers a question (eval's --match).
 #ifndef WINNOW_CLI_TASK_EVAL_MATCH_H_
 #define WINNOW_CLI_TASK_EVAL_MATCH_H_
 
@@ -13,20 +13,20 @@ namespace winnow {
 
 enum class MatchRule {
   kContains,  // every answer occurs in the text
-  kExact,     // the text is the answers, joined by spaces, and nothing else
-  kRegex      // every answer, a regular expression (ECMAScript), is found
+  kExact,     // the text is exactly the answers, joined by spaces
+  kRegex      // every answer, a regular expression (ECMAScript), matches
 };
 
 // "contains", "exact" or "regex".
 Result<MatchRule> ParseMatchRule(std::string_view text);
 
-// Every run of white space as one space, none at either end.
+// Replaces every run of white space by one space, and strips both ends.
 std::string CollapseWhiteSpace(std::string_view text);
 
-// Knows the answers of one question. In order means that each answer is found
-// behind the end of the one before; out of order each may be anywhere, and an
-// exact text is any permutation. White space counts as CollapseWhiteSpace has
-// it. Upper and lower case differ.
+// The answers of one question. In order, each answer must be found behind the
+// end of the one before. Unordered, each may be anywhere, and an exact text is
+// any permutation. White space is collapsed as by CollapseWhiteSpace. Case
+// matters.
 class AnswerMatcher {
  public:
   struct Wanted {
@@ -34,13 +34,13 @@ class AnswerMatcher {
     std::vector<std::string> answers;  // at least one, not blank
     bool unordered = false;
   };
-  // Fails where an answer is not a regular expression and should be one, or is
-  // too long a one.
+  // Fails if an answer should be a regular expression and is invalid or too
+  // long.
   static Result<AnswerMatcher> Create(const Wanted& wanted);
 
-  // Fails only where a text is too long for a regular expression (DeepRegex).
+  // Fails only if a text is too long for a regular expression (DeepRegex).
   Result<bool> Matches(std::string_view text) const;
-  // True where a text that matches still does whatever follows it.
+  // True if a match stays a match whatever text follows.
   bool more_text_changes_nothing() const {
     return rule_ == MatchRule::kContains;
   }
@@ -53,8 +53,8 @@ class AnswerMatcher {
 
   MatchRule rule_;
   bool unordered_;
-  std::vector<std::string> answers_;  // collapsed; of kRegex none
-  std::vector<DeepRegex> patterns_;   // of kRegex
+  std::vector<std::string> answers_;  // collapsed; empty for kRegex
+  std::vector<DeepRegex> patterns_;   // for kRegex
 };
 
 }  // namespace winnow

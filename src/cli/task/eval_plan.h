@@ -1,4 +1,5 @@
-// What an evaluation runs: the questions of its files, by what they share.
+// EvalPlan: the questions of an evaluation's files, grouped by the text that
+// they share.
 #ifndef WINNOW_CLI_TASK_EVAL_PLAN_H_
 #define WINNOW_CLI_TASK_EVAL_PLAN_H_
 
@@ -17,29 +18,29 @@ namespace winnow {
 struct EvalPlanOptions {
   MatchRule match = MatchRule::kContains;
   int max_model_len = 0;
-  int vocab_size = 0;             // of the model, whatever the tokenizer has
+  int vocab_size = 0;             // of the model, not the tokenizer
   std::optional<int> max_tokens;  // none: from the answers
-  std::optional<int> limit;       // lines of a file that are read
+  std::optional<int> limit;       // lines read of each file
   bool skip_bad = false;
 };
 
-// An answer's tokens where it comes first, and behind another one.
+// An answer's tokens at the beginning, and behind another answer.
 using AnswerForms = std::array<std::vector<int32_t>, 2>;
 
-// A line of a file, ready to be asked.
+// A line of a file, encoded.
 struct EvalQuestion {
   int file = 0;  // index
   int line = 0;  // from 1
   std::string task;
   int64_t length = 0;
   AnswerMatcher matcher;
-  // What follows the group's prefix, at least one token, and how many of its
-  // last run as decode rows.
+  // The tokens behind the group's prefix, at least one. The last
+  // num_question_tokens run as decode rows.
   std::vector<int32_t> tokens;
   int num_question_tokens = 0;
-  // What would be a right answer's tokens; none where answers are patterns.
+  // A right answer's tokens; empty if answers are patterns.
   std::vector<int32_t> answer;
-  // The same answer by answer, the longest first, where any order is right.
+  // The tokens of each answer, the longest first, if any order is right.
   std::vector<AnswerForms> unordered = {};
   int max_tokens = 0;
 };
@@ -49,7 +50,7 @@ struct EvalGroup {
   std::vector<int32_t> prefix;  // may be empty
   std::vector<EvalQuestion> questions;
 
-  // What the longest of its answers may reach, told or free.
+  // The greatest length of its answers, forced or free.
   int MaxLength() const;
 };
 
@@ -61,28 +62,27 @@ struct EvalFile {
 struct EvalPlan {
   std::vector<EvalFile> files;
   std::vector<EvalGroup> groups;     // by first occurrence
-  std::vector<std::string> skipped;  // why, a line each
-  // Lines whose answers have room, but not all that is left to others for
-  // words around the answer; the first of them, said in one line.
+  std::vector<std::string> skipped;  // the reason for each skipped line
+  // Lines whose answers fit, but with less room for other words than the rest
+  // has; and the first of them, in one line.
   int num_cramped = 0;
   std::string first_cramped;
 
   int num_questions() const;
 };
 
-// Reads the files and makes tokens of them. The first bad line ends it with
-// FILE:LINE and the reason, unless bad lines are to be skipped; no line left is
-// an error all the same.
+// Reads and encodes the files. Fails at the first bad line with FILE:LINE and
+// the reason, unless bad lines are skipped. Fails if no line is left.
 Result<EvalPlan> ReadEvalPlan(const std::vector<std::string>& paths,
                               const Tokenizer& tokenizer,
                               const EvalPlanOptions& options);
 
-// Pages of KV that a group takes: its prefix's, and one answer's besides.
+// Pages of KV of a group: its prefix's, and those of one answer beside.
 int64_t PrefixPages(const EvalGroup& group);
 int64_t AnswerPages(const EvalGroup& group);
 
-// Token ids of `text` as it stands behind `before`: without special tokens, and
-// without what a tokenizer puts in front of a text's beginning.
+// Token ids of `text` as it stands behind `before`, without special tokens and
+// without the prefix that a tokenizer adds to a text's beginning.
 Result<std::vector<int32_t>> EncodeAfter(const Tokenizer& tokenizer,
                                          std::string_view before,
                                          std::string_view text);

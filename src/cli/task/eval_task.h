@@ -1,4 +1,4 @@
-// A line of a task file: a question, and what must be answered.
+// EvalTask: a line of a task file, which is a question and its answers.
 #ifndef WINNOW_CLI_TASK_EVAL_TASK_H_
 #define WINNOW_CLI_TASK_EVAL_TASK_H_
 
@@ -16,9 +16,9 @@ namespace winnow {
 struct EvalTask {
   std::string task;
   int64_t length = 0;
-  std::vector<std::string> answers;  // at least one, none of them blank
+  std::vector<std::string> answers;  // at least one; none is blank
   bool unordered = false;
-  // `prompt`, or what `question` is about.
+  // `prompt`, or the text that `question` is about.
   std::string context;
   std::optional<std::string> question;
 };
@@ -28,10 +28,10 @@ struct EvalTask {
 Result<EvalTask> ParseEvalTask(std::string_view line,
                                const std::string& origin);
 
-// What joins two texts: a space, unless white space is there.
+// The separator of two texts: a space, or nothing if white space is there.
 std::string Joint(std::string_view before, std::string_view text);
 
-// All that is asked, as one text.
+// The whole prompt as one text.
 std::string WholePrompt(const EvalTask& task);
 
 // The answers as one text, in their order.

@@ -1,4 +1,4 @@
-// The prompts of a command line, in the order in which they were given.
+// Prompts of a command line, in the order of the command line.
 #ifndef WINNOW_CLI_TASK_PROMPTS_H_
 #define WINNOW_CLI_TASK_PROMPTS_H_
 
@@ -25,13 +25,13 @@ struct PromptText {
   std::string text;
 };
 
-// Reads what can be read without the checkpoint, so before it is loaded. What
-// is wrong with a file is no usage error.
+// Reads everything that needs no checkpoint, and so runs before it is loaded.
+// Errors in a file are not usage errors.
 Result<PromptText> ReadPrompt(const Prompt& prompt);
 
-// Token ids of a prompt: the tokenizer's special tokens around plain text; a
-// chat message through the checkpoint's template, which writes its own. What
-// is wrong with the template, or its answer, is no usage error.
+// Token ids of a prompt. Plain text gets the tokenizer's special tokens. A chat
+// message goes through the checkpoint's template, which writes its own. Errors
+// of the template are not usage errors.
 Result<std::vector<int32_t>> EncodePrompt(const PromptText& prompt,
                                           const std::string& model_folder,
                                           const Tokenizer& tokenizer);

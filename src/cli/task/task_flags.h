@@ -1,4 +1,4 @@
-// Which questions of task files are asked: flags of those commands that ask.
+// TaskFlags: the flags of commands that ask questions of task files.
 #ifndef WINNOW_CLI_TASK_TASK_FLAGS_H_
 #define WINNOW_CLI_TASK_TASK_FLAGS_H_
 
@@ -18,7 +18,7 @@ struct TaskFlags {
   bool skip_bad = false;
 };
 
-// `files_help`: what is said of FILE.
+// `files_help`: the help text of FILE.
 void AddTaskFlags(Command& command, std::string_view files_help,
                   TaskFlags* flags);
 

@@ -1,5 +1,5 @@
-// A file that a command is to write is none that it is to read: checked before
-// the work, as writing takes its place.
+// Checks that an output file is not an input file. They run before the work,
+// because writing replaces the file.
 #ifndef WINNOW_CLI_TASK_WRITTEN_FILE_H_
 #define WINNOW_CLI_TASK_WRITTEN_FILE_H_
 
@@ -10,13 +10,13 @@
 
 namespace winnow {
 
-// Whether the file of `flag` is no task file by what it begins with: `--json
-// a.jsonl` is meant to be another one, now and then. Nothing is wrong with a
-// path that is empty or names none.
+// Fails if the file of `flag` looks like a task file by its beginning: users
+// sometimes pass `--json a.jsonl` by mistake. Accepts a path that is empty or
+// does not exist.
 Status CheckIsNoTaskFile(std::string_view flag, const std::string& path);
 
-// Whether these are two files, by their names or where both are there. An empty
-// path is none.
+// Fails if both paths are one file, by name or by identity. Accepts an empty
+// path.
 Status CheckAreTwoFiles(std::string_view flag, const std::string& path,
                         std::string_view other_flag,
                         const std::string& other_path);

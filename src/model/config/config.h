@@ -1,4 +1,5 @@
-// ModelConfig: the architecture of a checkpoint, read once, then never changed.
+// ModelConfig: the architecture of a checkpoint, read once and constant
+// afterwards.
 #ifndef WINNOW_MODEL_CONFIG_CONFIG_H_
 #define WINNOW_MODEL_CONFIG_CONFIG_H_
 
@@ -17,9 +18,9 @@
 
 namespace winnow {
 
-// The selector that a checkpoint was trained with and asks for, as a SPEC
-// (docs/contract.md), or why it cannot be had: what --select auto
-// stands for. None: everything is read.
+// The selector that a checkpoint was trained with, as a SPEC
+// (docs/contract.md), or the reason why it cannot run. --select auto stands for
+// it. Empty: dense.
 using NativeSelector = std::optional<Result<std::string>>;
 
 // The switches of the one transformer (model/forward/transformer.h). All sizes
@@ -36,20 +37,20 @@ struct ModelConfig {
   int64_t max_context_tokens = 0;  // rope scaling included
   float rms_epsilon = 0;
   Activation activation = Activation::kSilu;
-  bool tied_embeddings = false;  // lm_head is the embedding's table
+  bool tied_embeddings = false;  // lm_head is the embedding table
   bool qkv_bias = false;
   bool o_bias = false;
   bool mlp_bias = false;
-  float embedding_scale = 1;  // multiplies a token's embedding
-  float residual_scale = 1;   // multiplies what a branch adds to the residual
-  float logit_scale = 1;      // multiplies the logits
+  float embedding_scale = 1;  // factor of a token's embedding
+  float residual_scale = 1;   // factor of each branch before the residual sum
+  float logit_scale = 1;      // factor of the logits
   std::vector<int> windows;   // a layer's sliding window in tokens; 0: none
   RopeConfig rope;
   NativeSelector native_selector;
   GenerationDefaults generation;
 };
 
-// Reads the architecture from what a config.json holds. Leaves `generation`
+// Reads the architecture from the fields of a config.json. Leaves `generation`
 // empty.
 Result<ModelConfig> ParseModelConfig(const JsonFields& fields);
 

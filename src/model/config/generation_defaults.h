@@ -1,4 +1,4 @@
-// GenerationDefaults: what a checkpoint says about ending and sampling.
+// GenerationDefaults: a checkpoint's end tokens and sampling parameters.
 #ifndef WINNOW_MODEL_CONFIG_GENERATION_DEFAULTS_H_
 #define WINNOW_MODEL_CONFIG_GENERATION_DEFAULTS_H_
 
@@ -13,15 +13,15 @@
 
 namespace winnow {
 
-// Values that a request takes where it has none of its own, and may have
-// (engine/request/sampling_params.h). A value that the checkpoint leaves open
-// is empty.
+// Defaults for parameters that a request does not set, in the ranges of
+// engine/request/sampling_params.h. Empty: the checkpoint does not set the
+// value.
 struct GenerationDefaults {
-  // Of all files that name some; distinct, ascending.
+  // From all files that name some; distinct, ascending.
   std::vector<int32_t> eos_token_ids;
-  // What they name beside these that is no id of the model: a line each.
+  // Entries of these files that are not ids of the model, a line each.
   std::vector<std::string> wrong_eos;
-  bool do_sample = false;  // false: the best token, as transformers
+  bool do_sample = false;  // false: the most likely token, as in transformers
   std::optional<double> temperature;
   std::optional<double> top_p;
   std::optional<double> min_p;
@@ -29,8 +29,8 @@ struct GenerationDefaults {
   std::optional<double> repetition_penalty;
 };
 
-// Reads `folder`/generation_config.json where there is one. Ends of text are
-// also those of config.json, `config`, and of its text_config.
+// Reads `folder`/generation_config.json if it exists. Adds the end tokens of
+// `config`, which is config.json, and of its text_config.
 Result<GenerationDefaults> ReadGenerationDefaults(
     const std::filesystem::path& folder, const JsonFields& config,
     int64_t vocab_size);

@@ -1,7 +1,7 @@
 // JsonFields: typed, range-checked reading of a JSON object.
 //
-// Every failure is one line that names the file, the field, what was expected
-// and what was found:
+// Every failure is one line that names the file, the field, the expected value
+// and the value found:
 //   config.json: field hidden_size: must be an integer in [1, 1048576], is "x"
 #ifndef WINNOW_MODEL_CONFIG_JSON_FIELDS_H_
 #define WINNOW_MODEL_CONFIG_JSON_FIELDS_H_
@@ -18,7 +18,7 @@
 
 namespace winnow {
 
-// How far a document may go before it is refused.
+// Limits of a document. A document beyond them is refused.
 struct JsonLimits {
   size_t max_bytes = size_t{16} << 20;
   int max_depth = 16;
@@ -34,24 +34,23 @@ struct NumberRange {
   double max = 0;
 };
 
-// Whether it is an integer of the range. As JSON Schema has them: 2.0 is one,
-// where a double tells it from its neighbours.
+// True for an integer of the range. As in JSON Schema, 2.0 is an integer if a
+// double distinguishes it from its neighbours.
 bool InRange(const nlohmann::json& value, IntegerRange range);
 
-// One object of a parsed document. Owns the document together with the other
-// objects of it; copies are cheap; const, so any thread may read. A field that
-// is null counts as absent: Hugging Face writes both. Where a reader takes
-// `otherwise`, that is the answer for an absent field; without it the field
-// must be there.
+// One object of a parsed document. Shares the document with the other objects
+// of it; copies are cheap; const, so any thread may read. A field that is null
+// counts as absent, because Hugging Face writes both. An absent field gives
+// `otherwise`; without that argument the field is required.
 class JsonFields {
  public:
-  // Parses `text` whole. Fails unless it is one JSON object within `limits`
-  // without a name that occurs twice in an object. `file` begins all messages.
+  // Parses `text` whole. Fails unless it is one JSON object within `limits` and
+  // no object repeats a name. `file` begins all messages.
   static Result<JsonFields> Parse(std::string_view text, std::string file,
                                   const JsonLimits& limits);
 
   bool Has(std::string_view name) const;
-  // True for a field that is written out as null.
+  // True for a field that is written as null.
   bool IsNull(std::string_view name) const;
   // The names in the object, ascending.
   std::vector<std::string> Names() const;
@@ -65,26 +64,26 @@ class JsonFields {
                     std::optional<bool> otherwise = {}) const;
   Result<std::string> Text(std::string_view name,
                            std::optional<std::string> otherwise = {}) const;
-  // A list of integers, or a bare one; absent: none.
+  // A list of integers, or a single one; absent: an empty list.
   Result<std::vector<int64_t>> Integers(std::string_view name,
                                         IntegerRange range) const;
-  // The same, of what stands there the integers in `range`; what else does is
-  // a failure each in `wrong`.
+  // As Integers, limited to the integers in `range`. Each other element adds a
+  // failure to `wrong`.
   std::vector<int64_t> GoodIntegers(std::string_view name, IntegerRange range,
                                     std::vector<Error>& wrong) const;
   // A list of exactly `count` numbers.
   Result<std::vector<double>> Numbers(std::string_view name, NumberRange range,
                                       size_t count) const;
-  // A list of strings; absent: none.
+  // A list of strings; absent: an empty list.
   Result<std::vector<std::string>> Texts(std::string_view name) const;
   Result<JsonFields> Object(std::string_view name) const;
 
-  // The failure of `name`: "<file>: field <name>: must be <expected>, is ...",
-  // for conditions that only the caller knows.
+  // The failure of `name`: "<file>: field <name>: must be <expected>, is ...".
+  // For conditions that only the caller knows.
   Error Unexpected(std::string_view name, std::string_view expected,
                    ErrorCode code = ErrorCode::kInvalidArgument) const;
-  // So of one item of a list: "field <name>[<index>]: must be ...".
-  // REQUIRES: `name` is a list with that item.
+  // As Unexpected, for one item of a list: "field <name>[<index>]: must be
+  // ...". REQUIRES: `name` is a list with that item.
   Error UnexpectedItem(std::string_view name, size_t index,
                        std::string_view expected) const;
 
@@ -99,7 +98,7 @@ class JsonFields {
         document_(std::move(document)),
         object_(object) {}
 
-  // The field, or nullptr where it is absent or null.
+  // The field; nullptr if it is absent or null.
   const nlohmann::json* Find(std::string_view name) const;
 
   std::string file_;
@@ -108,8 +107,8 @@ class JsonFields {
   const nlohmann::json* object_;
 };
 
-// `text` as a message may show it: one line, no control characters, cut short.
-// For names that a file gives.
+// `text` for a message: one line, no control characters, cut short. For names
+// that come from a file.
 std::string Printable(std::string_view text);
 
 }  // namespace winnow

@@ -15,8 +15,8 @@ namespace winnow {
 // "llama-3.1-8b", ...
 std::vector<std::string_view> ShapeNames();
 
-// The sizes of that model's config.json; a context of up to 1M tokens. Fails
-// with kInvalidArgument where no shape has this name.
+// The sizes of that model's config.json, with a context of up to 1M tokens.
+// Fails with kInvalidArgument if no shape has this name.
 Result<ModelConfig> ConfigOfShape(std::string_view name);
 
 }  // namespace winnow

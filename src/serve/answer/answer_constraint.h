@@ -1,4 +1,4 @@
-// AnswerConstraint: a grammar's matcher as the engine asks it.
+// AnswerConstraint: a grammar's matcher as the engine's TokenConstraint.
 #ifndef WINNOW_SERVE_ANSWER_ANSWER_CONSTRAINT_H_
 #define WINNOW_SERVE_ANSWER_ANSWER_CONSTRAINT_H_
 

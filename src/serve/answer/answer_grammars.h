@@ -1,4 +1,4 @@
-// AnswerGrammars: the grammars that hold answers, compiled for a vocabulary.
+// AnswerGrammars: the grammars of answers, compiled for the model's vocabulary.
 #ifndef WINNOW_SERVE_ANSWER_ANSWER_GRAMMARS_H_
 #define WINNOW_SERVE_ANSWER_ANSWER_GRAMMARS_H_
 
@@ -17,18 +17,20 @@
 namespace winnow {
 
 struct HeldAnswer {
-  std::optional<GrammarMatcher> matcher = {};  // none: it is held to nothing
-  // Fields of schemas that it is not held to: "response_format.json_schema
-  // .schema.properties.NAME.format", "tools.TOOL.properties.NAME.not".
+  // None: the answer is unconstrained.
+  std::optional<GrammarMatcher> matcher = {};
+  // Schema fields that the matcher does not enforce:
+  // "response_format.json_schema.schema.properties.NAME.format",
+  // "tools.TOOL.properties.NAME.not".
   std::vector<std::string> unheld = {};
 };
 
-// The vocabulary as grammars read it is made for the first of them. Any thread;
-// a grammar is compiled on the one that asks, one at a time.
+// Builds the grammars' vocabulary for the first grammar. Any thread; a grammar
+// is compiled on the calling thread, one at a time.
 class AnswerGrammars {
  public:
-  // `call_format`: as the model writes calls of tools, where it does.
-  // REQUIRES: the tokenizer outlives this.
+  // `call_format`: the model's form of tool calls, if it has one. REQUIRES: the
+  // tokenizer outlives this.
   AnswerGrammars(const Tokenizer& tokenizer,
                  std::optional<ToolCallFormat> call_format, int vocab_size,
                  std::vector<int32_t> eos_token_ids, GrammarLimits limits)
@@ -38,17 +40,17 @@ class AnswerGrammars {
         eos_token_ids_(std::move(eos_token_ids)),
         limits_(limits) {}
 
-  // What holds an answer at its `place` to what was asked: a grammar, the tools
-  // that must be called, or, where both may be, either. Fails where the grammar
-  // is none, and where the model's vocabulary cannot be held to any.
-  // REQUIRES: tools, only where the model writes calls (PromptEncoder::Texts
-  // refuses them otherwise).
+  // The matcher for an answer at its `place`: a grammar, forced tool calls, or
+  // either if both are allowed. Fails if the grammar is invalid, or if the
+  // model's vocabulary supports none. REQUIRES: a request has tools only if the
+  // model writes calls (PromptEncoder::Texts refuses it otherwise).
   Result<HeldAnswer> Compile(const CompletionRequest& request,
                              AnswerPlace place);
 
  private:
   Result<const GrammarVocabulary*> Vocabulary();  // REQUIRES: the mutex is held
-  // What the tools' schemas ask in vain is added to `unheld`.
+  // Adds fields of the tools' schemas that the grammar does not enforce to
+  // `unheld`.
   Result<AskedGrammar> CallsOf(const CompletionRequest& request,
                                const AskedGrammar* otherwise,
                                std::vector<std::string>& unheld) const;
@@ -60,7 +62,7 @@ class AnswerGrammars {
   const int vocab_size_;
   const std::vector<int32_t> eos_token_ids_;
   const GrammarLimits limits_;
-  std::mutex mutex_;  // for what follows, and compiling
+  std::mutex mutex_;  // guards compiling and the members below
   std::optional<Result<GrammarVocabulary>> vocabulary_;
 };
 

@@ -1,5 +1,5 @@
-// BannedWords: what an answer may not say (vLLM's bad_words), as the engine
-// asks it.
+// BannedWords: the words that an answer must not contain (vLLM's bad_words), as
+// a TokenConstraint.
 #ifndef WINNOW_SERVE_ANSWER_BANNED_WORDS_H_
 #define WINNOW_SERVE_ANSWER_BANNED_WORDS_H_
 
@@ -12,17 +12,18 @@
 
 namespace winnow {
 
-// The tokens of each word, at a text's beginning and behind a space. As vLLM
-// has it, the second counts where it is another token in place of the first
-// one, and as many; other ways to spell a word are not found.
+// The tokens of each word, at a text's beginning and behind a space. As in
+// vLLM, the second spelling counts only if it has as many tokens and its first
+// token differs. Other spellings of a word are not found.
 Result<std::vector<std::vector<int32_t>>> EncodeBannedWords(
     const std::vector<std::string>& words, const Tokenizer& tokenizer);
 
-// Of one answer: the last token of a word is not drawn where those before it
-// were. Owns what it was made of.
+// For one answer: forbids the last token of a word if the tokens before it have
+// just been drawn. Owns its arguments.
 class BannedWords : public TokenConstraint {
  public:
-  // `words`: none is empty. `inner`: what else holds the answer, or null.
+  // `words`: none is empty. `inner`: a further constraint of the answer, or
+  // null.
   BannedWords(std::vector<std::vector<int32_t>> words,
               std::shared_ptr<TokenConstraint> inner);
 
@@ -33,8 +34,8 @@ class BannedWords : public TokenConstraint {
  private:
   const std::vector<std::vector<int32_t>> words_;
   const std::shared_ptr<TokenConstraint> inner_;
-  size_t num_kept_ = 0;             // of the longest word but its last
-  std::vector<int32_t> last_ = {};  // tokens that were drawn
+  size_t num_kept_ = 0;  // length of the longest word without its last token
+  std::vector<int32_t> last_ = {};  // the last drawn tokens
 };
 
 }  // namespace winnow

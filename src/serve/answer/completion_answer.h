@@ -1,5 +1,5 @@
-// CompletionAnswer: what the engine generates for one HTTP request, as the
-// client is to read it.
+// CompletionAnswer: turns the engine's tokens for one HTTP request into the
+// client's answer.
 #ifndef WINNOW_SERVE_ANSWER_COMPLETION_ANSWER_H_
 #define WINNOW_SERVE_ANSWER_COMPLETION_ANSWER_H_
 
@@ -26,51 +26,55 @@ namespace winnow {
 
 struct AnswerForm {
   std::unique_ptr<AnswerStyle> style = nullptr;
-  std::string id = {};  // of the answer, for those of its calls
+  std::string id = {};  // of the answer; ids of its calls derive from it
   bool stream = false;
   bool with_logprobs = false;
-  bool one_call = false;        // an answer ends with its first
-  bool shows_generated = true;  // else what is echoed is all
+  bool one_call = false;        // an answer ends with its first call
+  bool shows_generated = true;  // false: the echo is the whole answer
   bool shows_thoughts = true;
-  // Special tokens that are shown, as they are parts of calls or thoughts. Not
-  // empty: all others are left out here.
+  // Special tokens to show, because they are parts of calls or thoughts. If not
+  // empty, all other special tokens are left out here.
   std::vector<int32_t> marker_ids = {};
-  // Tokens that end an answer and are not shown, special or not.
+  // Tokens, special or not, that end an answer and are not shown.
   std::vector<int32_t> end_ids = {};
   std::vector<std::string> stops = {};
-  std::string prompt_field = {};  // what a request that is too large is told of
-  // Once each, whatever the number of answers to it.
+  // The field that an error names if the request is too large.
+  std::string prompt_field = {};
+  // Counted once for each prompt, however many answers it has.
   int64_t num_prompt_tokens = 0;
   int answers_per_prompt = 1;
   HttpHeaders headers = {};
-  // The engine looks at it between steps; the answer, before its last part.
+  // The engine checks it between steps; the answer checks it before its last
+  // part.
   std::optional<Deadline> deadline = {};
-  // What is said of it when it is over.
+  // The log record of the request.
   std::shared_ptr<RequestRecord> record = std::make_shared<RequestRecord>();
 };
 
-// The prompt that an answer begins with, where it is asked for.
+// The prompt at the beginning of an answer, if echo was requested.
 struct EchoedPrompt {
   std::string text;
   std::vector<int32_t> token_ids = {};  // of the prompt
 };
 
-// One of the answers: where its tokens come from, and what makes text of them.
+// The source of one answer: its tokens, and the parsers that turn them into
+// text.
 struct AnswerSource {
   Ticket ticket{};
   std::shared_ptr<TokenFeed> feed;
   AnswerText text;
   int64_t num_prompt_tokens = 0;
-  std::optional<ThoughtSplitter> thoughts = {};  // none: all is said
-  std::optional<ToolCallParser> calls = {};      // none: all is text
+  // None: no thoughts are separated.
+  std::optional<ThoughtSplitter> thoughts = {};
+  std::optional<ToolCallParser> calls = {};  // none: no calls are parsed
   std::optional<EchoedPrompt> echo = {};
-  // Told, as are those of the answer; null: neither is.
+  // Set if the ids of prompt and answer are sent.
   std::shared_ptr<const std::vector<int32_t>> prompt_token_ids = nullptr;
 };
 
-// Owns the readers' ends of its requests. Tokens become text here, on the
-// connection's thread, not on the engine's. A request whose text is at its end,
-// or whose client has gone, is cancelled.
+// Owns the readers' ends of its requests. Turns tokens into text on the
+// connection's thread, not on the engine's. Cancels a request whose text has
+// ended or whose client has disconnected.
 class CompletionAnswer : public HttpAnswer {
  public:
   using Cancel = std::function<void(Ticket)>;
@@ -86,30 +90,31 @@ class CompletionAnswer : public HttpAnswer {
   std::optional<std::chrono::steady_clock::time_point> due() const override;
 
  private:
-  // Of an answer, what one event tells.
+  // The content of one event of an answer.
   struct Piece {
     std::vector<ShownPart> parts = {};
     std::vector<ShownToken> tokens = {};
-    std::vector<int32_t> token_ids = {};  // where they are told
+    std::vector<int32_t> token_ids = {};  // if ids are sent
     std::vector<ShownReads> reads = {};
-    int64_t num_tokens = 0;  // up to its end
+    int64_t num_tokens = 0;  // generated up to its end
   };
   struct Choice {
     AnswerSource source;
     int index = 0;
     bool accepted = false;
-    bool started = false;  // its first token has come
-    bool ended = false;    // the engine knows it no more, or is not waited for
-    bool told = false;     // its end has been sent
+    bool started = false;  // the first token has arrived
+    bool ended = false;    // the engine has ended it, or its end is not awaited
+    bool told = false;     // the end has been sent
     std::string_view finish_reason = {};
-    // What has come and was not sent; of an answer that does not stream, all.
-    // Before it, in a stream, what is to have events of its own.
+    // Content that has arrived and was not sent; without a stream, the whole
+    // answer. `earlier` precedes it: content of a stream that needs events of
+    // its own.
     Piece piece = {};
     std::vector<Piece> earlier = {};
-    int num_calls = 0;            // also of those that were sent
-    TokenTexts token_texts = {};  // of tokens that are to come there
-    bool told_prompt = false;     // its ids
-    int64_t text_offset = 0;      // of the tokens that come next
+    int num_calls = 0;            // sent calls included
+    TokenTexts token_texts = {};  // of tokens in later pieces
+    bool told_prompt = false;     // the prompt's ids have been sent
+    int64_t text_offset = 0;      // of the next tokens
     int64_t num_thought_tokens = 0;
     int64_t num_cached_tokens = 0;
     int64_t num_tokens_read = 0;
@@ -119,31 +124,31 @@ class CompletionAnswer : public HttpAnswer {
   void Drain(Choice& choice);
   void TakeToken(Choice& choice, const GeneratedToken& token);
   void TakeStart(Choice& choice, const RequestStart& start);
-  // Of the prompt what an answer begins with; `scored` as GeneratedToken has
-  // it.
+  // Takes the prompt's part of an answer; `scored` is as in GeneratedToken.
   void TakeEcho(Choice& choice, const std::vector<GeneratedToken>* scored);
   void TakeText(Choice& choice, const std::string& text);
-  // Where log probabilities are told: before its text is taken, and once
-  // `piece` of the answer's text is certain.
+  // With log probabilities: AddToken before the token's text is taken,
+  // MoveTokens once `piece` of the answer's text is certain.
   void AddToken(Choice& choice, const GeneratedToken& token);
   void MoveTokens(Choice& choice, std::string_view piece) const;
   void MoveLastTokens(Choice& choice) const;
   void TakePieces(Choice& choice, const std::vector<ThoughtPiece>& pieces);
-  // What is no thought.
+  // Takes text outside thoughts.
   void TakeSaid(Choice& choice, const std::string& text);
-  // No text will come.
+  // Ends the text and takes the rest.
   void FinishText(Choice& choice);
   void TakeParts(Choice& choice, std::vector<AnswerPart> parts);
-  // The engine goes on until it hears of it; that is nobody's any more.
+  // Ends the answer before the engine does. The engine runs on until it learns
+  // of it; its further tokens are dropped.
   void StopEarly(Choice& choice);
   void End(Choice& choice, const Completion& completion);
-  // The deadline is over, and with it what the engine may take to tell.
+  // The deadline and the engine's grace time (kMaxLateness) are over.
   void BeLate();
   bool IsShown(int32_t token_id) const;
   void Fail(int status, const std::string& message);
   void Refuse(const Error& error);
   AnswerUsage Usage() const;
-  // `piece` lasts as long as what is shown, which has its parts.
+  // REQUIRES: `piece` outlives the result, which refers to its parts.
   ShownChoice Show(Choice& choice, Piece& piece, bool is_last) const;
   std::string Tell(Choice& choice, Piece piece, bool is_last);
   void CountAnswer(int status);
@@ -159,7 +164,7 @@ class CompletionAnswer : public HttpAnswer {
   Metrics& metrics_;
   std::vector<Choice> choices_;
   bool begun_ = false;   // the head has been sent
-  bool opened_ = false;  // the events before the first piece have
+  bool opened_ = false;  // the events before the first piece have been sent
   std::optional<ApiError> error_;
 };
 

@@ -1,4 +1,4 @@
-// CompletionStyle: answers as OpenAI's clients read completions and chats.
+// CompletionStyle: answers in OpenAI's form of completions and chats.
 #ifndef WINNOW_SERVE_ANSWER_COMPLETION_JSON_H_
 #define WINNOW_SERVE_ANSWER_COMPLETION_JSON_H_
 
@@ -12,14 +12,14 @@
 
 namespace winnow {
 
-// Where a stream says what was used.
+// Where a stream reports usage.
 enum class StreamUsage : uint8_t {
   kNone,
   kAtEnd,   // of all answers, in an event of its own
-  kInEach,  // there too, and in each event what its answer has used so far
+  kInEach,  // at the end, and in each event the usage of its answer so far
 };
 
-// How log probabilities name tokens: by text, or "token_id:7" as vLLM does.
+// The names of tokens in log probabilities: their text, or vLLM's "token_id:7".
 enum class TokenNames : uint8_t { kTexts, kIds };
 
 class CompletionStyle : public AnswerStyle {
@@ -40,7 +40,7 @@ class CompletionStyle : public AnswerStyle {
   std::string ErrorBody(const ApiError& error) const override;
 
  private:
-  // An event of one answer, and what that has used so far.
+  // An event of one answer, with that answer's usage so far.
   std::string Event(nlohmann::ordered_json event, nlohmann::ordered_json choice,
                     const AnswerUsage& usage) const;
 
@@ -49,8 +49,8 @@ class CompletionStyle : public AnswerStyle {
   const TokenNames names_;
 };
 
-// Tokens with their log probabilities, as chats and responses list them: one
-// that is left out of the text by its own.
+// Tokens with their log probabilities, in the form of chats and responses. A
+// token that is left out of the text is named by its own spelling.
 nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens,
                                   TokenNames names = TokenNames::kTexts);
 

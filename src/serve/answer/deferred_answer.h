@@ -1,4 +1,4 @@
-// DeferredAnswer: an answer that another thread begins.
+// DeferredAnswer: an answer that a worker thread begins.
 #ifndef WINNOW_SERVE_ANSWER_DEFERRED_ANSWER_H_
 #define WINNOW_SERVE_ANSWER_DEFERRED_ANSWER_H_
 
@@ -17,30 +17,30 @@
 
 namespace winnow {
 
-// What is to be done for an answer: shared by the connection that waits for it
-// and the thread that does it, and safe for both. Once nobody waits it does not
-// begin any more, what it holds is freed, and what comes of it ends unsent.
+// Work for an answer, shared by the waiting connection and the working thread;
+// both may use it at once. Once the connection leaves, the work does not begin,
+// its arguments are freed, and a finished answer is dropped.
 class DeferredWork {
  public:
   using Do = std::function<std::unique_ptr<HttpAnswer>(DeferredWork&)>;
 
-  // `lacking`: what comes of it where memory does not suffice for it; made
-  // beforehand, when there is some.
+  // `lacking`: the answer if memory does not suffice. The caller makes it in
+  // advance, while there is memory.
   DeferredWork(Do work, std::unique_ptr<HttpAnswer> lacking)
       : do_(std::move(work)), lacking_(std::move(lacking)) {}
 
-  // The thread that does it. REQUIRES: called once.
+  // Called by the working thread. REQUIRES: called once.
   void Run();
-  // From within it: when to wait for it no longer, and whether nobody does, so
-  // that the rest need not be done.
+  // Called from within the work: sets the time to wait, and tells whether the
+  // connection has left, so that the rest may be skipped.
   void SetDeadline(const Deadline& deadline);
   const std::atomic<bool>& is_left() const { return is_left_; }
 
-  // The connection. `withdraw`: takes it from where it waits to be begun.
+  // Called by the connection. `withdraw` removes the work from its queue.
   void SetWithdraw(std::function<void()> withdraw);
   void SetWake(std::function<void()> wake);
   void Leave();
-  // What came of it, once; null: nothing yet.
+  // Returns the answer once; null: not ready.
   std::unique_ptr<HttpAnswer> Take();
   std::optional<Deadline> deadline() const;
 
@@ -48,8 +48,8 @@ class DeferredWork {
   std::unique_ptr<HttpAnswer> Done(const Do& work);
 
   std::atomic<bool> is_left_ = false;  // set under the lock
-  mutable std::mutex mutex_;           // for what follows
-  Do do_;                              // null: it has begun, or never will
+  mutable std::mutex mutex_;           // guards the members below
+  Do do_;                              // null: begun, or dropped
   std::unique_ptr<HttpAnswer> lacking_;
   std::function<void()> withdraw_;
   std::function<void()> wake_;
@@ -57,17 +57,17 @@ class DeferredWork {
   std::unique_ptr<HttpAnswer> answer_;
 };
 
-// Owns its side of the work, then the answer that came of it. Leaves one line
-// in the log, whatever comes first: that answer, the deadline or the client's
-// end.
+// Owns its side of the work, then the resulting answer. Writes one line to the
+// log, for whichever comes first: the answer, the deadline or the client's
+// disconnect.
 class DeferredAnswer : public HttpAnswer {
  public:
-  // The answer to who is late.
+  // Makes the answer to a late request.
   using Late = std::function<std::unique_ptr<HttpAnswer>(const Deadline&)>;
   struct Records {
-    std::shared_ptr<RequestRecord> own;   // until the work is done
-    std::shared_ptr<RequestRecord> work;  // of the thread that does it
-    RequestLog* log = nullptr;            // null: none; outlives the answer
+    std::shared_ptr<RequestRecord> own;   // used until the work is done
+    std::shared_ptr<RequestRecord> work;  // of the working thread
+    RequestLog* log = nullptr;            // null: no log; outlives the answer
   };
 
   DeferredAnswer(std::shared_ptr<DeferredWork> work, Late late, Records records)
@@ -81,7 +81,7 @@ class DeferredAnswer : public HttpAnswer {
   std::optional<std::chrono::steady_clock::time_point> due() const override;
 
  private:
-  // From now on it is that one.
+  // Replaces this answer's content by `answer`.
   void Become(std::unique_ptr<HttpAnswer> answer,
               const std::shared_ptr<RequestRecord>& record);
 

@@ -1,4 +1,4 @@
-// JSON as it goes over the wire, and its events.
+// JSON as sent over the wire, and its events.
 #ifndef WINNOW_SERVE_ANSWER_JSON_TEXT_H_
 #define WINNOW_SERVE_ANSWER_JSON_TEXT_H_
 
@@ -8,7 +8,7 @@
 
 namespace winnow {
 
-// One line; what is not UTF-8 in it is replaced.
+// One line. Invalid UTF-8 is replaced.
 std::string DumpJson(const nlohmann::ordered_json& value);
 // "data: TEXT" and an empty line; with a name, "event: NAME" before it.
 // REQUIRES: no line break in either.

@@ -1,5 +1,5 @@
-// LoggedAnswer: an answer with its request's id, and with what lets a page read
-// it, and a line when it is over.
+// LoggedAnswer: an answer with its request's id and CORS headers, and a line in
+// the log at its end.
 #ifndef WINNOW_SERVE_ANSWER_LOGGED_ANSWER_H_
 #define WINNOW_SERVE_ANSWER_LOGGED_ANSWER_H_
 
@@ -14,15 +14,15 @@
 
 namespace winnow {
 
-// Owns the answer; shares the record with whoever fills it in.
+// Owns the answer; shares the record with the code that fills it in.
 class LoggedAnswer : public HttpAnswer {
  public:
-  // REQUIRES: log, null where there is none, outlives this.
+  // REQUIRES: log, which may be null, outlives this.
   LoggedAnswer(std::unique_ptr<HttpAnswer> answer,
                std::shared_ptr<RequestRecord> record, RequestLog* log)
       : answer_(std::move(answer)), record_(std::move(record)), log_(log) {}
   ~LoggedAnswer() override {
-    answer_.reset();  // It may have something to say yet.
+    answer_.reset();  // Its destructor may still write to the record.
     if (log_ != nullptr) log_->Add(*record_);
   }
 
@@ -33,7 +33,7 @@ class LoggedAnswer : public HttpAnswer {
     HttpPart part = answer_->Take();
     if (part.head) {
       part.head->headers.emplace_back("X-Request-Id", record_->id);
-      // As Anthropic's clients look for it.
+      // Anthropic's clients read this header.
       if (record_->path.starts_with("/v1/messages")) {
         part.head->headers.emplace_back("request-id", record_->id);
       }

@@ -1,4 +1,4 @@
-// MessagesStyle: answers as Anthropic's clients read /v1/messages.
+// MessagesStyle: answers in Anthropic's form of /v1/messages.
 #ifndef WINNOW_SERVE_ANSWER_MESSAGES_JSON_H_
 #define WINNOW_SERVE_ANSWER_MESSAGES_JSON_H_
 
@@ -9,8 +9,8 @@
 
 namespace winnow {
 
-// One answer of blocks, a thought, text or the use of a tool; in a stream each
-// is begun and ended by events.
+// One answer of blocks: a thought, text or a tool's use. In a stream events
+// begin and end each block.
 class MessagesStyle : public AnswerStyle {
  public:
   explicit MessagesStyle(AnswerIdentity identity)
@@ -31,9 +31,9 @@ class MessagesStyle : public AnswerStyle {
   std::string EndBlock();
 
   const AnswerIdentity identity_;
-  int num_blocks_ = 0;       // that have ended
+  int num_blocks_ = 0;       // ended blocks
   bool open_ = false;        // a block of text, or a thought
-  bool is_thought_ = false;  // the open block
+  bool is_thought_ = false;  // for the open block
   std::string finish_reason_;
   std::string stop_;
 };

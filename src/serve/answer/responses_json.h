@@ -1,4 +1,4 @@
-// ResponsesStyle: answers as OpenAI's clients read /v1/responses.
+// ResponsesStyle: answers in OpenAI's form of /v1/responses.
 #ifndef WINNOW_SERVE_ANSWER_RESPONSES_JSON_H_
 #define WINNOW_SERVE_ANSWER_RESPONSES_JSON_H_
 
@@ -12,13 +12,13 @@
 
 namespace winnow {
 
-// One answer; its output is a list of items, thoughts, messages of text and
-// calls of functions, in a stream one after the other, each begun and ended by
-// events.
+// One answer. Its output is a list of items: thoughts, messages of text and
+// function calls. In a stream items come one after another, and events begin
+// and end each.
 class ResponsesStyle : public AnswerStyle {
  public:
-  // `echo_json`: members of the response, as JSON without braces, that say
-  // again what was asked for.
+  // `echo_json`: members of the response, as JSON without braces, that repeat
+  // the request's values.
   ResponsesStyle(AnswerIdentity identity, std::string echo_json)
       : identity_(std::move(identity)), echo_json_(std::move(echo_json)) {}
 
@@ -34,19 +34,19 @@ class ResponsesStyle : public AnswerStyle {
 
  private:
   using Json = nlohmann::ordered_json;
-  // The item that has begun, of those with text.
+  // The kind of the open item, among items with text.
   enum class Open : uint8_t { kNone, kThought, kMessage };
 
-  // The members of an event, numbered.
+  // An event with the given members and a sequence number.
   std::string Event(std::string_view type, Json members);
   std::string ResponseEvent(std::string_view type, std::string_view status,
                             const Json& more);
-  // The response as text: with what it echoes.
+  // The response as text, with echo_json_.
   std::string Response(std::string_view status, const Json& more) const;
   std::string_view EndStatus() const;
   Json EndMembers(const AnswerUsage& usage) const;
-  // Of the open item: itself, its part, its text's name in events, and where
-  // that is, which are members of its events.
+  // Of the open item: itself, its part, its text's name in events, and the
+  // members of events that locate it.
   Json Item(std::string_view status) const;
   Json TextPart() const;
   std::string TextEvent(std::string_view kind) const;
@@ -61,9 +61,9 @@ class ResponsesStyle : public AnswerStyle {
   const AnswerIdentity identity_;
   const std::string echo_json_;
   int num_events_ = 0;
-  Json output_ = Json::array();  // items that are whole
+  Json output_ = Json::array();  // completed items
   Open open_ = Open::kNone;      // the next item
-  std::string text_;             // of it
+  std::string text_;             // of the open item
   Json logprobs_ = Json::array();
   Json untold_logprobs_ = Json::array();  // of tokens behind the last text
   std::string finish_reason_;

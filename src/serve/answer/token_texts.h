@@ -1,4 +1,4 @@
-// TokenTexts: which part of an answer's text each of its tokens is.
+// TokenTexts: assigns the answer's text to its tokens.
 #ifndef WINNOW_SERVE_ANSWER_TOKEN_TEXTS_H_
 #define WINNOW_SERVE_ANSWER_TOKEN_TEXTS_H_
 
@@ -14,35 +14,36 @@
 
 namespace winnow {
 
-// How a token is shown where it might come next. `addition`: what that place's
-// detokenizer makes of a token.
+// A token in shown form. `addition` returns the text that a token would add at
+// its place.
 using Addition = std::function<Result<TokenAddition>(int32_t token_id)>;
 Result<ShownToken> ShowToken(const GeneratedToken& token,
                              const Addition& addition);
 
-// The tokens of one answer that have arrived and are not yet sent. Their texts,
-// put together, are the answer's text. The token that completes a character has
-// all of it; earlier parts of the character have "". Tokens that a stop string
-// cuts off have "". A token waits until its text is sent; an unfinished or
-// skipped one waits for the next token. One thread at a time.
+// Tokens of one answer that have arrived and are not yet sent. Their joined
+// texts are the answer's text. The token that completes a character has all of
+// it; earlier parts of the character have "". Tokens that a stop string cuts
+// off have "". A token waits until its text is sent; an unfinished or skipped
+// one waits for the next token. One thread at a time.
 class TokenTexts {
  public:
-  // The next token; its text is what it makes certain.
+  // Adds the next token. Its text is the text that it makes certain.
   void Add(ShownToken token);
-  // Answers with those that need wait no longer, now that the answer's text has
-  // `piece` more.
+  // Returns the tokens that need not wait any longer, now that `piece` was
+  // added to the answer's text.
   std::vector<ShownToken> Told(std::string_view piece);
-  // No text will come: the rest, and of it what the answer's text has.
+  // Ends the text and returns the rest, with the part of their texts that the
+  // answer has.
   std::vector<ShownToken> End();
 
  private:
   std::deque<ShownToken> waiting_;
   int64_t num_waiting_bytes_ = 0;  // of their texts
-  std::string untaken_;            // told, and no token's that was taken
+  std::string untaken_;            // sent text that no returned token has
 };
 
-// The tokens of a prompt that an answer begins with, as parts of `text`, which
-// they may spell otherwise than it was written. `scored`: all but the first.
+// The tokens of an echoed prompt, as parts of `text`, which they may spell
+// differently. `scored`: all tokens but the first.
 Result<std::vector<ShownToken>> PromptTokens(
     std::string_view text, std::span<const int32_t> token_ids,
     std::span<const GeneratedToken> scored, const Tokenizer& tokenizer);

@@ -1,4 +1,4 @@
-// Which random numbers the answers to a request are drawn from.
+// The seeds of a request's answers.
 #ifndef WINNOW_SERVE_API_CHOICE_SEED_H_
 #define WINNOW_SERVE_API_CHOICE_SEED_H_
 
@@ -6,13 +6,13 @@
 
 namespace winnow {
 
-// Two numbers to one that neither gives away: SplitMix64 (Steele, Lea and
-// Flood, 2014, figure 17), number `number` of the generator with `seed`.
+// Mixes two numbers into one that reveals neither. It is number `number` of
+// SplitMix64 with `seed` (Steele, Lea and Flood, 2014, figure 17).
 uint64_t MixSeed(uint64_t seed, uint64_t number);
 
-// The seed of choice `choice` of a request with `seed`. The first has the
-// request's own, so that it is the same whatever `n` is. The others' are mixed:
-// requests whose seeds are near each other share no draws.
+// The seed of choice `choice` of a request with `seed`. The first choice has
+// the request's seed, so it does not depend on `n`. The others are mixed, so
+// that requests with close seeds share no draws.
 uint64_t ChoiceSeed(uint64_t seed, uint64_t choice);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// CompletionService: from what a client asks for to the answer on its way.
+// CompletionService: starts the answer to a parsed request.
 #ifndef WINNOW_SERVE_API_COMPLETION_SERVICE_H_
 #define WINNOW_SERVE_API_COMPLETION_SERVICE_H_
 
@@ -24,24 +24,25 @@
 namespace winnow {
 
 struct ServiceOptions {
-  std::vector<std::string> model_names;  // the first names it in answers
+  std::vector<std::string> model_names;  // answers use the first
   int max_model_len = 0;
-  int default_max_tokens = 0;  // of a chat or response that does not say
-  double max_request_s = 0;    // from arrival to end; 0: no end
+  // The limit of a chat or response without one of its own.
+  int default_max_tokens = 0;
+  double max_request_s = 0;  // from arrival to end; 0: no limit
   int64_t max_encoding_bytes = int64_t{32} << 20;  // of a request's texts
   uint64_t seed = 0;                               // of requests without one
-  bool splits_thoughts = true;  // where the template shows the tags of some
+  bool splits_thoughts = true;  // if the template shows the tags of thoughts
   RequestRules rules;
   GrammarLimits grammars;
-  // What a request may ask for in `select`, and the engine's number for it; the
-  // first is what it gets unasked.
+  // The values of the field `select` and the engine's number of each. The first
+  // is the default.
   std::vector<std::pair<std::string, int>> selects;
   int num_layers = 0;  // of the model
   int num_q_heads = 0;
-  int max_watched_requests = 0;  // at once
+  int max_watched_requests = 0;  // at the same time
 };
 
-// What it works with, all owned by the command.
+// The parts that it uses, all owned by the command.
 struct ServiceParts {
   const Tokenizer& tokenizer;
   const std::optional<ChatTemplate>& chat_template;  // none: no chat
@@ -49,9 +50,9 @@ struct ServiceParts {
   Metrics& metrics;
 };
 
-// The same for every route: routes differ in how a request is read and in how
-// its answer is told (AnswerStyle). Owns nothing that changes but counts, and
-// what AnswerGrammars has; any thread.
+// Serves all routes. Routes differ in the parser of the request and the form of
+// the answer (AnswerStyle). Its only mutable state are counts and
+// AnswerGrammars; any thread.
 class CompletionService {
  public:
   using Started = std::variant<std::unique_ptr<HttpAnswer>, ApiError>;
@@ -59,20 +60,20 @@ class CompletionService {
   // REQUIRES: the parts outlive this.
   CompletionService(ServiceOptions options, const ServiceParts& parts);
 
-  // Nothing where it may take as long as it takes.
+  // The request's deadline; nothing without a limit.
   std::optional<Deadline> DeadlineOf(const CompletionRequest& request,
                                      Sequence::Clock::time_point arrived) const;
-  // The record hears what is to be said of it. Once nobody waits for it, the
-  // rest is not done, and what it returns is for nobody.
+  // Fills in the record. Once `is_left` is set, skips the rest and returns an
+  // answer that is not sent.
   Started Start(const CompletionRequest& request,
                 const std::optional<Deadline>& deadline,
                 std::shared_ptr<RequestRecord> record,
                 const std::atomic<bool>& is_left);
-  // What a client is told that names another model; "" is one too.
+  // The error for an unknown model's name; "" is unknown too.
   ApiError NoSuchModel(std::string_view model) const;
-  // That it is one of the server's, or not named.
+  // The error if `model` is neither one of the server's nor empty.
   std::optional<ApiError> CheckModel(const std::string& model) const;
-  // The same, and what it selects.
+  // As CheckModel, and for the field `select`.
   std::optional<ApiError> CheckNames(const CompletionRequest& request) const;
 
   const ServiceOptions& options() const { return options_; }
@@ -86,34 +87,36 @@ class CompletionService {
       const PromptEncoder::Prompts& prompts) const;
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
-  // `unheld`: fields that its grammar does not follow.
+  // `unheld`: fields that the grammar does not enforce.
   AnswerForm FormOf(const CompletionRequest& request,
                     std::span<const std::string> unheld, uint64_t number) const;
-  // A prompt, and what its answers begin with.
+  // A prompt, and the state at the beginning of its answers.
   struct PreparedPrompt {
     std::vector<int32_t> token_ids;
-    Detokenizer text;                            // at the answer's beginning
-    std::optional<EchoedPrompt> echo;            // where it was asked for
-    std::optional<GrammarMatcher> matcher = {};  // likewise
+    Detokenizer text;                  // at the answer's beginning
+    std::optional<EchoedPrompt> echo;  // set if requested
+    // Set if the answer is constrained.
+    std::optional<GrammarMatcher> matcher = {};
   };
-  // Whether the answer goes on behind the prompt's text.
+  // True if the answer continues the prompt's text.
   static bool GoesOn(const CompletionRequest& request, const Detokenizer& text);
   Result<PreparedPrompt> PreparePrompt(const CompletionRequest& request,
                                        std::vector<int32_t> token_ids,
                                        const std::string& text) const;
-  // Fields that no prompt's grammar follows.
+  // Returns the fields that no prompt's grammar enforces.
   Result<std::vector<std::string>> CompileGrammars(
       const CompletionRequest& request, std::vector<PreparedPrompt>& prompts);
-  // What is found before the engine is asked.
+  // The results of the checks before the engine is called.
   struct Prepared {
     std::vector<PreparedPrompt> prompts;
     int selector = -1;
     std::optional<Deadline> deadline;
-    std::vector<std::string> unheld;          // fields that no grammar follows
-    std::optional<ThoughtSplitter> thoughts;  // none: none are told apart
+    std::vector<std::string> unheld;  // fields that no grammar enforces
+    std::optional<ThoughtSplitter>
+        thoughts;  // none: thoughts are not separated
     std::vector<std::vector<int32_t>> banned_words;
   };
-  // But for its seed.
+  // Without its seed.
   Request RequestFor(const CompletionRequest& request, const Prepared& prepared,
                      const PreparedPrompt& prompt) const;
   Started Submit(const CompletionRequest& request, const Prepared& prepared,
@@ -123,7 +126,7 @@ class CompletionService {
   const ServiceParts parts_;
   const PromptEncoder prompts_;
   AnswerGrammars grammars_;
-  const uint64_t id_prefix_;  // of this process' answers
+  const uint64_t id_prefix_;  // of this process's answers
   std::atomic<uint64_t> num_answers_ = 0;
 };
 

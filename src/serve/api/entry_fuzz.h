@@ -1,5 +1,5 @@
-// What the server's fuzzers do with any bytes. Run by libFuzzer, and on the
-// committed corpus by entry_fuzz_test.
+// Entry points of the server's fuzzers. libFuzzer runs them, and
+// entry_fuzz_test runs them on the committed corpus.
 #ifndef WINNOW_SERVE_API_ENTRY_FUZZ_H_
 #define WINNOW_SERVE_API_ENTRY_FUZZ_H_
 
@@ -13,28 +13,29 @@
 
 namespace winnow {
 
-// The first byte names one of five routes ('0': completions, chats, responses,
-// messages, counted messages), the others are a request's body: refused in one
-// line that a client's JSON can carry, or a request within its limits.
+// The first byte selects one of five routes ('0': completions, chats,
+// responses, messages, counted messages); the rest is a request's body. CHECKs
+// that the body is refused in one line that fits a client's JSON, or gives a
+// request within its limits.
 void FuzzRequest(std::span<const std::byte> bytes);
 
-// As what a client sends before it closes its side: what is read of it was
-// sent, is within the limits, and is the same in whatever pieces it comes. A
-// body goes on as in FuzzRequest.
+// Treats the bytes as a client's whole input. CHECKs that the requests read are
+// part of the input, within the limits, and independent of the pieces in which
+// it comes. Bodies go on as in FuzzRequest.
 void FuzzHttp(std::span<const std::byte> bytes);
 
-// What a server is asked, until it hears no more.
+// The requests that a server reads from one connection.
 struct HttpReading {
   std::vector<HttpRequest> requests;
-  int refused_with = 0;  // the last; 0: it was not refused
+  int refused_with = 0;  // the last status; 0: not refused
 };
-// Small, so that a fuzzer meets them.
+// Small limits, so that a fuzzer reaches them.
 const HttpLimits& FuzzedLimits();
-// By the parser alone, without a connection.
+// Reads with the parser alone, without a connection.
 HttpReading ReadHttp(std::string_view bytes, size_t piece_bytes);
-// CHECKs that the same was asked. How, and whether, what is no request is
-// refused may depend on its pieces: "GET / H1" is shorter than Beast needs to
-// say so.
+// CHECKs that both have the same requests. The refusal of an invalid request
+// may depend on the pieces: "GET / H1" is shorter than Beast needs to refuse
+// it.
 void CheckSame(const HttpReading& reading, const HttpReading& other);
 
 }  // namespace winnow

@@ -19,24 +19,24 @@
 namespace winnow {
 
 struct ApiOptions {
-  std::string api_key;  // empty: everyone may ask
-  // Where it is set, by names of this server alone (allowed_host.h).
+  std::string api_key;  // empty: no key is required
+  // If set, requests must name this server (allowed_host.h).
   std::optional<std::vector<std::string>> allowed_hosts = {};
-  // Whose pages may ask (allowed_origin.h).
+  // Origins whose pages may send requests (allowed_origin.h).
   std::vector<std::string> allowed_origins = {};
   std::string version;
   ServiceOptions service;
 };
 
-// Owns nothing that changes but counts; any thread. With a key, everything but
-// /health, /ping and the page needs it. Every answer has an X-Request-Id, the
-// client's own where it sent one of letters, digits and "._:-", and leaves a
-// line in the log. What has a body is answered on threads of its own.
+// Its only mutable state are counts; any thread. With a key, all routes but
+// /health, /ping and the page require it. Every answer has an X-Request-Id and
+// leaves a line in the log. The id is the client's if it consists of letters,
+// digits and "._:-". Requests with a body are answered on worker threads.
 class HttpApi : public HttpHandler {
  public:
-  // REQUIRES: the parts, and the log where it is not null, outlive this.
-  // `num_workers`: threads for requests with bodies, at least 2; of long ones
-  // they work on service.max_encoding_bytes at once.
+  // REQUIRES: the parts, and the log if not null, outlive this. `num_workers`:
+  // threads for requests with bodies, at least 2. Long bodies in work have at
+  // most service.max_encoding_bytes together.
   HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
           int num_workers);
 
@@ -44,25 +44,25 @@ class HttpApi : public HttpHandler {
   std::unique_ptr<HttpAnswer> Answer(HttpRequest request) override;
   std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head, int status,
                                      const std::string& message) override;
-  // From now on new completions are refused (503): the server ends.
+  // Refuses new completions with 503 from now on, because the server is ending.
   void Drain() { draining_ = true; }
 
  private:
   using Reply = std::unique_ptr<HttpAnswer>;
-  // A request, and what will be said of it.
+  // A request and its log record.
   struct Call : HttpRequest {
     std::shared_ptr<RequestRecord> record;
-    bool is_draining = false;  // the server ended when it came
-    // Of a POST, which a thread of the pool answers; outlives the call.
+    bool is_draining = false;  // the server was ending when it arrived
+    // For a POST, which a worker thread answers; outlives the call.
     DeferredWork* work = nullptr;
   };
   struct Route {
     std::string_view method;
-    std::string_view path;  // what ends in "/{model}" takes any name there
+    std::string_view path;  // a final "/{model}" matches any name
     Reply (HttpApi::*answer)(const Call& call);
   };
 
-  // What a browser asks before its page does.
+  // Answers a browser's preflight request.
   Reply Preflight(const Call& call);
   Reply Page(const Call& call);
   Reply Health(const Call& call);
@@ -76,23 +76,23 @@ class HttpApi : public HttpHandler {
   Reply Messages(const Call& call);
   Reply CountTokens(const Call& call);
   Reply Tokenize(const Call& call);
-  // Of what was tokenized, in the forms that were asked for.
+  // The tokens of a text, in the requested forms.
   Reply Tokenized(const Call& call, const JsonFields& fields,
                   const CompletionRequest& request,
                   const std::vector<int32_t>& tokens);
   Reply Detokenize(const Call& call);
   Reply Embeddings(const Call& call);
 
-  // By a thread of the pool: bodies of megabytes are read, encoded and made a
-  // grammar of there, not by those that all connections share.
+  // Answers on a worker thread, because bodies of megabytes are parsed, encoded
+  // and compiled to grammars there. Connections share their threads.
   Reply Defer(Call call, const Route& route);
   Reply Complete(const Call& call, Endpoint endpoint);
-  // In the form of the route's clients.
+  // In the error format of the route's clients.
   Reply Refusal(const Call& call, const ApiError& error);
   bool HasKey(const HttpRequest& head) const;
-  // Null where it goes on: AnswerHead.
+  // Null if the request may continue: AnswerHead.
   Reply RefusalOfHead(const Call& call);
-  // Null where nothing is there.
+  // Null if no route matches.
   const Route* RouteOf(const HttpRequest& head) const;
   std::string DescribeRoutes() const;
   Call CallOf(HttpRequest request);
@@ -106,7 +106,7 @@ class HttpApi : public HttpHandler {
   const std::string version_;
   const ServiceParts parts_;
   CompletionService service_;
-  RequestLog* const log_;  // null: none
+  RequestLog* const log_;  // null: no log
   const int64_t started_unix_s_;
   const std::string openapi_json_;
   std::atomic<uint64_t> num_requests_ = 0;

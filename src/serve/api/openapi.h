@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// openapi.json: made part of the program by embed_text.py.
+// openapi.json, which embed_text.py makes part of the program.
 extern const std::string_view kOpenApiTemplate;
 
 struct OpenApiOperation {
@@ -20,7 +20,7 @@ struct OpenApiOperation {
   std::string_view path;    // "/v1/models/{model}"
 };
 
-// What of a server its requests depend on.
+// The facts about a server on which its requests depend.
 struct OpenApiFacts {
   std::string version = {};
   bool needs_key = false;
@@ -30,14 +30,14 @@ struct OpenApiFacts {
   int vocab_size = 1;
 };
 
-// What openapi.json says of these operations; of requests the fields that
-// request_fields.h has, each with its schema, its reason where it is refused,
-// and the limits that the readers know ("@name" in openapi.json).
-// REQUIRES: openapi.json describes these operations and no others.
+// The parts of openapi.json for these operations. Request schemas get the
+// fields of request_fields.h, each with its schema, the reason if it is
+// refused, and the readers' limits ("@name" in openapi.json). REQUIRES:
+// openapi.json describes exactly these operations.
 nlohmann::ordered_json OpenApiDocument(
     std::span<const OpenApiOperation> operations, const OpenApiFacts& facts);
 
-// The schema's name of what the route takes: "CompletionRequest".
+// The schema's name of the route's request: "CompletionRequest".
 std::string_view RequestSchemaOf(Endpoint endpoint);
 
 }  // namespace winnow

@@ -8,14 +8,14 @@
 
 namespace winnow {
 
-// page.html, and what the policy calls its one script and its one style: made
-// by embed_page.py when the program is built.
+// page.html, and the hashes of its one script and its one style for the policy.
+// embed_page.py makes them when the program is built.
 extern const std::string_view kPageHtml;
 extern const std::string_view kPageScriptHash;
 extern const std::string_view kPageStyleHash;
 
-// With these a browser runs that script and no other, asks this origin alone,
-// makes no markup of strings, and shows the page in nobody's frame.
+// Headers that restrict the browser to that script and to this origin. They
+// also forbid markup from strings, and frames around the page.
 HttpHeaders PageHeaders();
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// PromptEncoder: from what a client asks to the tokens that a model reads.
+// PromptEncoder: turns a request into the tokens that a model reads.
 #ifndef WINNOW_SERVE_API_PROMPT_ENCODER_H_
 #define WINNOW_SERVE_API_PROMPT_ENCODER_H_
 
@@ -18,17 +18,17 @@
 
 namespace winnow {
 
-// The field that a prompt is made of.
+// The field that holds the prompt.
 std::string PromptFieldOf(Endpoint endpoint);
 
 struct PromptLimits {
   int max_model_len = 0;           // tokens
   int64_t max_encoding_bytes = 0;  // of a request's texts
-  bool splits_thoughts = true;     // where the template shows the tags of some
+  bool splits_thoughts = true;     // if the template shows the tags of thoughts
 };
 
-// What it is told about a chat's template is found out once. Changes nothing
-// afterwards; any thread, and the text is encoded on that one.
+// Examines a chat's template once and is constant afterwards. Any thread; texts
+// are encoded on the calling thread.
 class PromptEncoder {
  public:
   using Prompts = std::vector<std::vector<int32_t>>;  // token ids
@@ -38,41 +38,42 @@ class PromptEncoder {
                 const std::optional<ChatTemplate>& chat_template,
                 PromptLimits limits);
 
-  // What is to be encoded; none where it came as tokens. Fails where a chat has
-  // no template, or one that does not take it, and where it is too many bytes.
+  // The texts to encode; none if the request has tokens. Fails if a chat has no
+  // template, if the template refuses it, or if it has too many bytes.
   Result<std::vector<std::string>> Texts(
       const CompletionRequest& request) const;
-  // That the texts may be no longer than the model's context, by their bytes
-  // alone.
+  // The error if the texts must exceed the model's context, judged by their
+  // bytes alone.
   std::optional<ApiError> CheckBytes(
       const CompletionRequest& request,
       const std::vector<std::string>& texts) const;
-  // Fails as well once nobody waits for it.
+  // Also fails once `is_left` is set.
   Result<Prompts> Encode(const CompletionRequest& request,
                          const std::vector<std::string>& texts,
                          const std::atomic<bool>& is_left) const;
-  // Its texts and their tokens.
+  // Texts and Encode in one call.
   Result<Prompts> Encode(const CompletionRequest& request,
                          const std::atomic<bool>& is_left) const;
-  // What each token adds to the text, special ones shown: together, all of it.
+  // The text that each token adds, special tokens shown. Joined they are the
+  // whole text.
   Result<std::vector<std::string>> Pieces(
       const std::vector<int32_t>& tokens) const;
 
-  // What tells its answers' thoughts apart; none where nothing does.
+  // The splitter for its answers' thoughts; none if they are not separated.
   std::optional<ThoughtSplitter> Thoughts(
       const CompletionRequest& request,
       const std::vector<std::string>& texts) const;
-  // Special tokens that calls and thoughts in its answers may have; none where
+  // Special tokens that calls and thoughts in its answers may contain; none if
   // all are shown anyway.
   std::vector<int32_t> MarkerIds(const CompletionRequest& request) const;
 
-  // Its fields that change nothing, also of those about thoughts, and turns
-  // that the template never writes.
+  // Fields of the request without effect, fields about thoughts included, and
+  // turns that the template never writes.
   std::vector<std::string> IgnoredFields(
       const CompletionRequest& request) const;
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  // As the model writes calls of tools; none: it does not.
+  // The model's form of tool calls; none: it writes none.
   const std::optional<ToolCallFormat>& call_format() const {
     return call_format_;
   }
@@ -80,8 +81,8 @@ class PromptEncoder {
 
  private:
   Result<std::string> Render(const CompletionRequest& request) const;
-  // Whether its answers may begin with thoughts that are told apart: not where
-  // a grammar holds them, which begins with the answer.
+  // True if its answers may begin with thoughts that are separated. False with
+  // a grammar, which begins with the answer.
   bool SplitsThoughts(const CompletionRequest& request) const;
 
   const Tokenizer& tokenizer_;

@@ -1,4 +1,4 @@
-// UntoldTurns: the turns of a chat that a template never writes.
+// UntoldTurns: the kinds of turns that a template never writes.
 #ifndef WINNOW_SERVE_API_UNTOLD_TURNS_H_
 #define WINNOW_SERVE_API_UNTOLD_TURNS_H_
 
@@ -16,11 +16,11 @@ struct UntoldTurns {
   bool results = false;  // results of tools
 
   // Renders chats whose texts and names are marks. A chat that the template
-  // refuses leaves nothing untold: a request with such turns fails, too.
+  // refuses counts as written, because a request with such turns fails too.
   static UntoldTurns Of(const ChatTemplate& chat_template);
 
-  // The kinds that `messages_json` (ChatInput) has among these: "FIELD.system",
-  // "FIELD.tool_calls", "FIELD.tool".
+  // The kinds among these that `messages_json` (ChatInput) contains:
+  // "FIELD.system", "FIELD.tool_calls", "FIELD.tool".
   std::vector<std::string> NamesIn(std::string_view messages_json,
                                    std::string_view field) const;
 };

@@ -1,4 +1,4 @@
-// Whether a request was sent to a name of this server.
+// IsAllowedHost: checks that a request was sent to a name of this server.
 #ifndef WINNOW_SERVE_HTTP_ALLOWED_HOST_H_
 #define WINNOW_SERVE_HTTP_ALLOWED_HOST_H_
 
@@ -8,11 +8,12 @@
 
 namespace winnow {
 
-// Whether the value of a Host header, with or without a port, is an address,
-// "localhost" or a name below it, or one of `names` (in any case). None at all
-// is allowed too: browsers always send one. A page from elsewhere whose own
-// name was made to point at this machine sends that name ("DNS rebinding"), and
-// for its browser this server were then the page's own.
+// True if the value of a Host header, with or without a port, is allowed. That
+// is an address, "localhost", a name below it, or one of `names` (in any case).
+// A missing header is allowed too, because browsers always send one. This
+// defends against DNS rebinding. An attacker's page can point its own name at
+// this machine, and its browser would take this server for the page's own. But
+// the browser then sends that name.
 bool IsAllowedHost(std::string_view host, std::span<const std::string> names);
 
 }  // namespace winnow

@@ -1,6 +1,6 @@
-// Which pages of other servers may ask this one, and read what it answers
-// (CORS). No answer ever allows credentials: a key is a header that the
-// page knows.
+// CORS: the origins whose pages may send requests here and read the answers. No
+// answer ever allows credentials, because a key is a header that the page
+// knows.
 #ifndef WINNOW_SERVE_HTTP_ALLOWED_ORIGIN_H_
 #define WINNOW_SERVE_HTTP_ALLOWED_ORIGIN_H_
 
@@ -14,26 +14,28 @@
 
 namespace winnow {
 
-// Each of `given` is one origin ("https://chat.example", "*": every one) or, as
-// vLLM has it, a JSON list of them. Fails on what no browser would send.
+// Each of `given` is one origin ("https://chat.example"; "*" is every origin)
+// or, as in vLLM, a JSON list of origins. Fails on a value that no browser
+// sends.
 Result<std::vector<std::string>> ParseOrigins(
     const std::vector<std::string>& given);
 
-// Of the value of an Origin header; none at all is not.
+// Checks the value of an Origin header; a missing header is not allowed.
 bool IsAllowedOrigin(std::string_view origin,
                      std::span<const std::string> allowed);
 
-// Whether a page asks that is neither this server's own nor one of `allowed`.
-// Some requests a browser sends for any page without asking first, and only
-// keeps the answer from it: what they would do is done by then. No page can set
-// the headers that this goes by; who has neither is no page.
+// True if a page sends the request and its origin is neither this server nor
+// one of `allowed`. A browser sends some requests for any page without
+// preflight, and hides only the answer; their effects would then be done. Pages
+// cannot set the headers that this reads, and a request without both comes from
+// no page.
 bool IsForeignPage(const HttpRequest& head,
                    std::span<const std::string> allowed);
 
-// What each answer to an allowed origin has.
+// Headers of each answer to an allowed origin.
 HttpHeaders OriginHeaders(const std::string& origin);
-// What the answer has to a browser that asks first (OPTIONS). `asked`: the
-// headers that its page wants to send.
+// Headers of the answer to a preflight request (OPTIONS). `asked`: the headers
+// that the page wants to send.
 HttpHeaders PreflightHeaders(const std::string& asked);
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// Whether a client may be answered.
+// HasKey: checks a client's key.
 #ifndef WINNOW_SERVE_HTTP_API_KEY_H_
 #define WINNOW_SERVE_HTTP_API_KEY_H_
 
@@ -6,8 +6,8 @@
 
 namespace winnow {
 
-// Whether the value of an Authorization header is "Bearer KEY". How long it
-// takes says nothing of the key but its length.
+// True if the value of an Authorization header is "Bearer KEY". Its time
+// depends on the key's length alone.
 bool HasKey(std::string_view authorization, std::string_view key);
 
 }  // namespace winnow

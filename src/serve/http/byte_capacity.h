@@ -1,4 +1,4 @@
-// ByteCapacity: bytes that several hold at once.
+// ByteCapacity: a byte limit that several holders share.
 #ifndef WINNOW_SERVE_HTTP_BYTE_CAPACITY_H_
 #define WINNOW_SERVE_HTTP_BYTE_CAPACITY_H_
 
@@ -9,10 +9,10 @@
 
 namespace winnow {
 
-// At most so many together. Any thread; lives as long as its shares.
+// Any thread; lives as long as its shares.
 class ByteCapacity {
  public:
-  // What one of them holds; ends with it.
+  // The bytes of one holder; released by the destructor.
   class Share {
    public:
     explicit Share(std::shared_ptr<ByteCapacity> room)
@@ -21,8 +21,8 @@ class ByteCapacity {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    // From now on it is so many bytes. False, and as before, where there is no
-    // room for them. REQUIRES: no fewer than before; one thread at a time.
+    // Grows the share to `num_bytes`. False, without a change, if the capacity
+    // does not suffice. REQUIRES: no fewer than before; one thread at a time.
     bool Grow(size_t num_bytes);
 
    private:

@@ -1,5 +1,5 @@
-// HttpConnection: one client of an HttpServer, and what all of them share.
-// Names the library: for the server's sources alone.
+// HttpConnection: one client of an HttpServer, and the state that all clients
+// share. Exposes the HTTP library, so only the server's sources include it.
 #ifndef WINNOW_SERVE_HTTP_HTTP_CONNECTION_H_
 #define WINNOW_SERVE_HTTP_HTTP_CONNECTION_H_
 
@@ -46,29 +46,29 @@ struct HttpServerState {
   std::atomic<bool> draining = false;
   std::mutex mutex;
   std::condition_variable none_left;
-  std::set<HttpConnection*> connections;  // by mutex
-  // Last, as its end is that of connections still open.
+  std::set<HttpConnection*> connections;  // guarded by mutex
+  // Last, because its end destroys open connections.
   boost::asio::io_context io;
-  boost::asio::ip::tcp::acceptor acceptor{io};  // closed by mutex
+  boost::asio::ip::tcp::acceptor acceptor{io};  // closed under mutex
 };
 
-// One client. All but how it begins and EndIfIdle runs on the stream's strand.
+// One client. Everything but Start and EndIfIdle runs on the stream's strand.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(HttpServerState& server, boost::asio::ip::tcp::socket socket);
   ~HttpConnection();
 
-  // From here on the server's end is told to it: not while it is made, when
-  // nobody may ask for a weak_ptr to it.
+  // Begins to serve. Separate from the constructor, which cannot create the
+  // weak_ptr that the server's end needs.
   static void Start(const std::shared_ptr<HttpConnection>& self);
-  // Any thread: ends it, if it is between two requests.
+  // Ends the connection if it is between two requests. Any thread.
   void EndIfIdle();
 
  private:
   template <typename T>
   using Awaitable = boost::asio::awaitable<T>;
   using BoostError = boost::system::error_code;
-  // More than the headers, so that a body is read in large pieces.
+  // More than the headers' limit, so that a body is read in large parts.
   static constexpr size_t kReadBytes = size_t{64} << 10;
 
   Awaitable<void> Run(std::shared_ptr<HttpConnection> self);
@@ -80,15 +80,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Awaitable<bool> SendPart(HttpPart part);
   Awaitable<bool> SendHead(HttpPart& part);
   Awaitable<bool> SendText(std::string_view text);
-  // Until `due` at the latest, where there is one.
+  // Waits until `due` at the latest, if set.
   Awaitable<void> AwaitWake(
       std::optional<std::chrono::steady_clock::time_point> due);
   Awaitable<void> Linger();
-  // Null where nobody is there to hear it.
+  // Null if the client has disconnected.
   std::unique_ptr<HttpAnswer> Refusal(const HttpParser& parser,
                                       BoostError error) const;
   HttpRequest Head(const HttpParser& parser) const;
-  // Ends the reading of this request at `due`, if it is not over then.
+  // Ends the reading of this request at `due` if it is incomplete then.
   void WatchTime(std::chrono::steady_clock::time_point due);
   void WatchForEnd();
   void LookForEnd();
@@ -98,11 +98,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpServerState& server_;
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_{2 * kReadBytes};
-  // Never rings but for a ping: cancelled, it says that there is more to send.
+  // Expires only for a ping. A cancellation means that there is more to send.
   boost::asio::steady_timer woken_timer_;
   boost::asio::steady_timer look_timer_;
   boost::asio::steady_timer late_timer_;
-  // Of the request that is read: its first byte.
+  // The arrival of the current request's first byte.
   std::chrono::steady_clock::time_point arrived_;
   bool late_ = false;
   uint64_t num_read_ = 0;  // requests
@@ -110,7 +110,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool woken_ = false;
   bool gone_ = false;
   bool streaming_ = false;
-  HttpFraming framing_;  // of the answer that is sent
+  HttpFraming framing_;  // of the current answer
   uint64_t num_watches_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// What travels between the HTTP server and who answers: plain data.
+// HttpRequest and HttpAnswer: plain data between the HTTP server and its
+// handler.
 #ifndef WINNOW_SERVE_HTTP_HTTP_MESSAGE_H_
 #define WINNOW_SERVE_HTTP_HTTP_MESSAGE_H_
 
@@ -16,12 +17,12 @@
 namespace winnow {
 
 struct HttpRequest {
-  // Its first byte.
+  // The arrival of the first byte.
   std::chrono::steady_clock::time_point arrived =
       std::chrono::steady_clock::now();
   std::string method;  // "POST"
   std::string path;    // without the query: "/v1/models"
-  // Values of these headers; empty where there are none.
+  // Values of these headers; empty if absent.
   std::string host;
   std::string authorization;
   std::string api_key;     // X-Api-Key
@@ -30,7 +31,7 @@ struct HttpRequest {
   std::string fetch_site;     // Sec-Fetch-Site
   std::string asked_headers;  // Access-Control-Request-Headers
   std::string_view body;      // lies in body_bytes
-  std::shared_ptr<const BodyBytes> body_bytes;  // null: there is none
+  std::shared_ptr<const BodyBytes> body_bytes;  // null: no body
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -39,12 +40,12 @@ struct HttpHead {
   int status = 200;
   std::string content_type = "application/json";
   HttpHeaders headers = {};
-  // The body comes as events, in parts whose number nobody knows.
+  // The body is a stream of events, in an unknown number of parts.
   bool streams = false;
 };
 
-// The next piece of an answer. The first that is not empty has the head; an
-// answer that does not stream is one piece.
+// The next piece of an answer. The first piece that is not empty has the head.
+// An answer without a stream is one piece.
 struct HttpPart {
   std::optional<HttpHead> head = {};
   std::string body = {};
@@ -53,24 +54,23 @@ struct HttpPart {
   bool empty() const { return !head && body.empty() && !last; }
 };
 
-// An answer on its way, pulled by the connection that sends it, which owns it
-// and alone calls it. Destroyed before its last part where the client is gone:
-// what still goes on for it ends then.
+// An answer in progress. The connection that sends it owns it and alone calls
+// it. If the client disconnects, the destructor runs before the last part and
+// ends all work for the answer.
 class HttpAnswer {
  public:
   virtual ~HttpAnswer() = default;
-  // `wake` is called when Take may have more, from any thread, and not after
-  // the destructor. Called once, before Take.
+  // Sets `wake`, which is called from any thread when Take may have more, and
+  // never after the destructor. Called once, before Take.
   virtual void SetWake(std::function<void()> wake) = 0;
-  // What there is now, perhaps nothing; never waits. REQUIRES: the last part
+  // The part available now, perhaps empty; never waits. REQUIRES: the last part
   // has not been taken.
   virtual HttpPart Take() = 0;
-  // From then on Take has a part, whether anything wakes or not; none: who
-  // knows.
+  // The time at which Take has a part even without a wake; none: unknown.
   virtual std::optional<std::chrono::steady_clock::time_point> due() const = 0;
 };
 
-// An answer that is there at once.
+// An answer that is complete from the start.
 class WholeAnswer : public HttpAnswer {
  public:
   WholeAnswer(HttpHead head, std::string body)
@@ -86,17 +86,17 @@ class WholeAnswer : public HttpAnswer {
   HttpPart part_;
 };
 
-// Answers requests, of several connections at once: any thread.
+// Answers requests of several connections at once; any thread.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Asked when the headers are there, before the body is: an answer refuses
-  // the request unread. Null: go on.
+  // Called when the headers are complete, before the body. An answer refuses
+  // the request unread; null continues it.
   virtual std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) = 0;
   virtual std::unique_ptr<HttpAnswer> Answer(HttpRequest request) = 0;
-  // For what never becomes a request: too large (413, 431), not HTTP (400), too
-  // much for now (503), or not there in time (504).
-  // `head`: as far as it was read.
+  // Refuses input that never becomes a request: too large (413, 431), not HTTP
+  // (400), no capacity (503), or too late (504). `head`: the part that was
+  // read.
   virtual std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head,
                                              int status,
                                              const std::string& message) = 0;

@@ -1,5 +1,5 @@
-// How bytes become an HttpRequest: what of reading HTTP needs no connection.
-// Names the library, so the server's source and its tests alone include it.
+// Turns bytes into an HttpRequest, without a connection. Exposes the HTTP
+// library, so only the server's source and its tests include it.
 #ifndef WINNOW_SERVE_HTTP_HTTP_READING_H_
 #define WINNOW_SERVE_HTTP_HTTP_READING_H_
 
@@ -20,10 +20,11 @@
 
 namespace winnow {
 
-inline constexpr unsigned kVersion11 = 11;  // of HTTP, as the library has it
+// HTTP/1.1 in the library's encoding.
+inline constexpr unsigned kVersion11 = 11;
 
-// A message's body as the library wants it told. Where there is no room or no
-// memory for what has come, reading it ends with an error of its own.
+// A message's body in the library's interface. Reading fails with an error of
+// its own if the capacity or the memory does not suffice.
 struct CountedBody {
   using value_type = BodyBytes;
 
@@ -33,7 +34,7 @@ struct CountedBody {
     reader(boost::beast::http::header<is_request, Fields>&, value_type& body)
         : body_(body) {}
 
-    // What is announced may never come.
+    // Ignores the announced length, because those bytes may never come.
     void init(const boost::optional<std::uint64_t>&,
               boost::system::error_code& error) {
       error = {};
@@ -64,24 +65,25 @@ using HttpParser = boost::beast::http::request_parser<CountedBody>;
 
 void SetLimits(const HttpLimits& limits, HttpParser& parser);
 
-// What the path of a request means: "%2F" is "/". None where an escape is not
-// two hexadecimal digits.
+// The decoded path of a request: "%2F" is "/". None if an escape is not two
+// hexadecimal digits.
 std::optional<std::string> DecodedPath(std::string_view path);
 
-// Empty lines may come before a request, as a client may end a body with one
-// (RFC 9112, 2.2); so many, and what comes then is a request's.
+// The number of empty lines allowed before a request, because a client may end
+// a body with one (RFC 9112, 2.2). Further bytes belong to a request.
 inline constexpr int kMaxEmptyLines = 4;
 
 struct BeforeRequest {
-  size_t num_bytes = 0;    // that are empty lines
-  bool has_begun = false;  // the request, behind them
+  size_t num_bytes = 0;    // of empty lines
+  bool has_begun = false;  // a request begins behind them
 };
-// `num_lines_left`: that may yet come, of kMaxEmptyLines; less those that did.
+// `num_lines_left`: empty lines still allowed, of kMaxEmptyLines; reduced by
+// the lines found.
 BeforeRequest EmptyLinesIn(std::string_view received, int* num_lines_left);
 
-// All but the body, as far as it was read. A path is decoded, once; one that
-// cannot be is as it came. A target with an authority, as a proxy is asked, is
-// its path, and that is the host (RFC 9112, 3.2.2).
+// The request without its body, as far as it was read. A path is decoded once;
+// a path that cannot be decoded is left as it is. A target with an authority,
+// in the form sent to a proxy, gives path and host (RFC 9112, 3.2.2).
 HttpRequest HeadOf(const HttpParser& parser);
 
 struct HttpRefusal {
@@ -89,22 +91,20 @@ struct HttpRefusal {
   std::string message;
 };
 
-// What is said to a head that could be read in more than one way: whose it is,
-// where its body ends or what that means would be a guess, and who stands
-// before this server may guess otherwise (RFC 9112, 3.2, 6.1 and 6.3), or what
-// its path means.
-// REQUIRES: the head is read.
+// The refusal of a head that can be read in more than one way. Its host, its
+// body's end or its path would be a guess. A proxy before this server may guess
+// differently (RFC 9112, 3.2, 6.1 and 6.3). REQUIRES: the head is read.
 std::optional<HttpRefusal> RefusalOfHead(const HttpParser& parser);
 
-// Whether it sends its body once it is told to go on. REQUIRES: as above.
+// True if the client waits for "100 Continue" before its body. REQUIRES: the
+// head is read.
 bool AwaitsContinue(const HttpParser& parser);
 
-// What is said to a reading that failed; none where the connection ended, or
-// was too slow.
+// The refusal for a failed read; none if the connection ended or was too slow.
 std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
                                      const HttpLimits& limits);
 
-// Said to who has not sent all of it within request_time.
+// The refusal of a request that is incomplete after request_time.
 HttpRefusal LateRefusal(const HttpLimits& limits);
 
 }  // namespace winnow

@@ -14,49 +14,50 @@ namespace winnow {
 
 struct HttpLimits {
   int64_t max_body_bytes = int64_t{32} << 20;
-  // Of the bodies together that have more than kLongBodyBytes, while they are
-  // received, wait, or are worked on.
+  // Total size of bodies above kLongBodyBytes that are being received, wait or
+  // are in work.
   int64_t max_bodies_bytes = int64_t{256} << 20;
   int max_header_bytes = 16 << 10;
   int max_connections = 4096;
-  // From a request's first byte to its end, as whoever answers it counts; who
-  // has not sent it by then is told. 0: no end.
+  // From a request's first byte to its end, as the handler counts it. A request
+  // that is incomplete then is refused. 0: no limit.
   std::chrono::duration<double> request_time{0};
-  // From the first byte of a request to the end of its headers; then its body.
+  // Limits from the first byte to the end of the headers, and for the body.
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{60'000};
-  // Between two requests on one connection.
+  // Between two requests of one connection.
   std::chrono::milliseconds idle_time{60'000};
-  // For a client that does not read what it is sent.
+  // For a client that does not read its answer.
   std::chrono::milliseconds write_time{30'000};
-  // A stream with nothing to say shows that it is alive.
+  // A silent stream sends a ping at this interval.
   std::chrono::milliseconds ping_time{15'000};
 };
 
 struct HttpServerState;
 
-// Owns the port, the connections and the threads that serve them; a connection
-// is a coroutine that runs on one of them at a time. Nobody outside its source
-// knows the library. A client that closes its side, also of writing alone,
-// counts as gone: its answer is destroyed.
+// Owns the port, the connections and the threads that serve them. A connection
+// is a coroutine that runs on one thread at a time. Only its sources know the
+// HTTP library. A client that closes its side, even for writing alone, counts
+// as disconnected, and its answer is destroyed.
 class HttpServer {
  public:
-  // Takes the port, 0 for one that is free; nobody is let in yet. Fails where
-  // the address is none, or taken.
+  // Binds the port; 0 picks a free one. Accepts no connection yet. Fails if the
+  // address is invalid or in use.
   static Result<std::unique_ptr<HttpServer>> Bind(const std::string& host,
                                                   int port,
                                                   const HttpLimits& limits);
-  // Ends all connections where they are.
+  // Aborts all connections.
   ~HttpServer();
 
   int port() const;
-  // Lets clients in, on `num_threads` threads. REQUIRES: called once; the
+  // Accepts connections, on `num_threads` threads. REQUIRES: called once; the
   // handler outlives this.
   void Start(HttpHandler& handler, int num_threads);
-  // Lets nobody in any more and returns when the last answer has been sent.
+  // Accepts no more connections and returns when the last answer has been sent.
   // REQUIRES: started.
   void Drain();
-  // The same, but for so long at most; false where answers are left then.
+  // As Drain, but waits no longer than `longest`. False if answers are left
+  // then.
   bool DrainWithin(std::chrono::milliseconds longest);
 
  private:

@@ -1,5 +1,5 @@
-// How an answer becomes bytes: what of writing HTTP needs no connection. Names
-// the library, so the server's source and its tests alone include it.
+// Turns an answer into bytes, without a connection. Exposes the HTTP library,
+// so only the server's source and its tests include it.
 #ifndef WINNOW_SERVE_HTTP_HTTP_WRITING_H_
 #define WINNOW_SERVE_HTTP_HTTP_WRITING_H_
 
@@ -12,27 +12,30 @@
 
 namespace winnow {
 
-// What of a request the form of its answer depends on.
+// The properties of a request on which the form of its answer depends.
 struct HttpFraming {
-  bool keep_alive = false;  // its connection may serve another one
-  bool has_body = true;     // HEAD asks for GET's answer but for that
-  // A client of HTTP/1.0 knows no chunks, and stays only where it was told so.
+  bool keep_alive = false;  // the connection may serve another request
+  // False for HEAD, whose answer is GET's without the body.
+  bool has_body = true;
+  // A client of HTTP/1.0 does not know chunks, and its connection stays only on
+  // its request.
   bool is_1_1 = true;
 };
 
-// As far as the request was read. `may_stay`: as the server would have it.
+// For the part of the request that was read. `may_stay`: the server allows the
+// connection to stay.
 HttpFraming FramingOf(const HttpParser& parser, bool may_stay);
 
 using HttpResponse =
     boost::beast::http::response<boost::beast::http::string_body>;
 
-// The head of an answer, and its body where that does not stream; keep_alive()
-// says whether the connection stays. Of version 1.1 whatever the request is:
-// that says what the server knows, and no client of 1.0 reads it otherwise
-// (RFC 9110, 2.5). REQUIRES: the part has a head.
+// The head of an answer, and its body unless it streams. keep_alive() tells
+// whether the connection stays. The version is always 1.1, because it states
+// the server's ability, and clients of 1.0 accept that (RFC 9110, 2.5).
+// REQUIRES: the part has a head.
 HttpResponse ResponseOf(HttpPart part, const HttpFraming& framing);
 
-// What a part adds to a stream.
+// The bytes that a part adds to a stream.
 std::string StreamBytesOf(const HttpPart& part, const HttpFraming& framing);
 
 }  // namespace winnow

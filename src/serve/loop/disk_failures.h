@@ -1,4 +1,4 @@
-// What a disk fails at, as a log tells it.
+// DiskFailures: log lines about failures of a disk.
 #ifndef WINNOW_SERVE_LOOP_DISK_FAILURES_H_
 #define WINNOW_SERVE_LOOP_DISK_FAILURES_H_
 
@@ -10,19 +10,19 @@
 
 namespace winnow {
 
-// A disk that is full, or gone, fails at every page: the first failure is told
-// at once, those behind it together, kGap after the last line at the earliest.
-// Used by one thread.
+// A disk that is full or gone fails for every page. The first failure is
+// reported at once. Later ones are reported together, at least kGap after the
+// last line. Used by one thread.
 class DiskFailures {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr Clock::duration kGap = std::chrono::minutes(1);
 
-  // What is to be told by now, if anything. REQUIRES: counts and now of one
-  // store, in order.
+  // The line to log now, if any. REQUIRES: counts and times of one store, in
+  // order.
   std::optional<std::string> Note(const DiskCounts& counts,
                                   Clock::time_point now);
-  // What is left to be told at the end.
+  // The line for failures that are left at the end.
   std::optional<std::string> Rest(const DiskCounts& counts);
 
  private:

@@ -1,4 +1,4 @@
-// EngineLoop: the thread that steps the engine, and the door to it.
+// EngineLoop: the thread that steps the engine, and the only access to it.
 #ifndef WINNOW_SERVE_LOOP_ENGINE_LOOP_H_
 #define WINNOW_SERVE_LOOP_ENGINE_LOOP_H_
 
@@ -18,7 +18,7 @@
 
 namespace winnow {
 
-// Names a request that was submitted, for its sender. 0 is none.
+// A submitted request, for its sender. 0 is none.
 enum class Ticket : uint64_t {};
 
 struct Submission {
@@ -26,51 +26,50 @@ struct Submission {
   std::shared_ptr<TokenFeed> feed;
 };
 
-// Who hears of it, on the loop's thread.
+// Callbacks on the loop's thread.
 struct LoopListeners {
-  // The device has failed: the loop takes no more requests.
+  // The device has failed; the loop takes no more requests.
   std::function<void(const Error&)> on_failure;
-  // What the disk failed at, as a line for people; all goes on.
+  // A disk failure, as a line for people; the loop goes on.
   std::function<void(const std::string&)> on_disk_failure = {};
-  // A request was given up because nothing could run, likewise.
+  // A request was ended because nothing could run; a line for people.
   std::function<void(const std::string&)> on_given_up = {};
 };
 
-// Of requests that run or wait.
+// Limits of running and waiting requests.
 struct LoopLimits {
   int max_open = 0;
-  // Of their prompts together, unless one has more alone: twice four bytes of
-  // memory each, so half a GiB. Thousands may wait, and not each with a prompt
-  // as long as the context.
+  // Tokens of all their prompts; one larger prompt is allowed alone. A token
+  // takes twice four bytes, so half a GiB. The limit lets thousands wait, but
+  // not each with a prompt as long as the context.
   int64_t max_open_tokens = int64_t{64} << 20;
 };
 
-// Owns the engine and the thread that alone uses it: it takes in what came,
-// runs a step, hands on what came of it, and sleeps where there is nothing to
-// do, or nothing before a client or the disk has something. So what is to be
-// kept is written while nobody asks, and whoever asks never waits for the disk
-// but for what it holds of his own prompt. Any thread submits and cancels;
-// neither waits for a step. At all times no more than LoopLimits are submitted
-// and not ended, and as many of them are watched as the engine allows.
+// Owns the engine and the only thread that uses it. The thread takes in
+// requests, runs a step and passes on its results. It sleeps if nothing is left
+// to do, or until a client or the disk has something. Hence disk writes happen
+// while no request runs, and a request waits for the disk only for its own
+// prompt's pages. Any thread may submit and cancel, without waiting for a step.
+// Open requests never exceed LoopLimits, and watched ones never exceed the
+// engine's limit.
 class EngineLoop {
  public:
-  // REQUIRES: metrics outlives this; a disk of the engine's has a thread of its
-  // own.
+  // REQUIRES: metrics outlives this; the engine's disk has a thread of its own.
   EngineLoop(std::unique_ptr<Engine> engine, const LoopLimits& limits,
              Metrics& metrics, LoopListeners listeners);
-  // Cancels what still runs. What is not on its way to the disk yet is not
-  // written.
+  // Cancels running requests. Pages that are not yet in flight to the disk are
+  // not written.
   ~EngineLoop();
 
-  // All of them or none. Fails with kResourceExhausted where too many are
-  // open, with kIo where the device has failed.
+  // Submits all or none. Fails with kResourceExhausted if too many are open,
+  // with kIo if the device has failed.
   Result<std::vector<Ticket>> Submit(std::vector<Submission> submissions);
-  // Nothing where it has ended.
+  // Does nothing if the request has ended.
   void Cancel(Ticket ticket);
-  // False where no step can run any more.
+  // False if no further step can run.
   bool healthy() const;
-  // Waits until nothing is left to do, and all that is to be kept is on the
-  // disk; false where that takes longer.
+  // Waits until nothing is left to do and the disk has all pages to keep. False
+  // after `longest`.
   bool AwaitRest(std::chrono::duration<double> longest);
 
  private:
@@ -80,7 +79,8 @@ class EngineLoop {
     size_t num_tokens = 0;  // of its prompt
     bool is_watched = false;
     std::optional<Deadline> deadline = {};
-    // Told of a failure by the loop: the engine has it until it ends itself.
+    // The loop has reported a failure for it; the engine keeps it until it
+    // ends.
     bool is_told = false;
   };
   struct Arrival {
@@ -90,7 +90,7 @@ class EngineLoop {
   struct Inbox {
     std::vector<Arrival> arrivals = {};
     std::vector<Ticket> cancelled = {};
-    bool disk_moved = false;  // it has something that the engine may take
+    bool disk_moved = false;  // the disk has results for the engine
     bool ending = false;
 
     bool empty() const {
@@ -98,7 +98,7 @@ class EngineLoop {
     }
   };
 
-  // What some of them are together.
+  // Totals over some requests.
   struct Share {
     int64_t num = 0;
     int64_t num_watched = 0;
@@ -107,22 +107,22 @@ class EngineLoop {
     Share& operator+=(const Share& other);
   };
   static Share ShareOf(const std::vector<Submission>& submissions);
-  // Whether there is room for them. REQUIRES: mutex_ is held.
+  // Fails if `more` exceeds the limits. REQUIRES: mutex_ is held.
   Status CheckRoom(const Share& more) const;
-  // Requests have ended.
+  // Subtracts ended requests.
   void CountEnded(const Share& ended);
   void Run();
   Inbox AwaitWork();
-  // The first deadline of all that are open, if any has one.
+  // The earliest deadline of all open requests, if any has one.
   std::optional<std::chrono::steady_clock::time_point> FirstDeadline() const;
   void TakeIn(Inbox inbox);
   void Step();
-  // No step can run any more.
+  // Reports that no further step can run.
   void TellFailure(const Error& error);
   void TellSilence();
-  // `is_last`: all that is left.
+  // `is_last`: reports all failures that are left.
   void TellDiskFailures(bool is_last);
-  // Forgets those that the engine has ended, and tells how it stands.
+  // Forgets requests that the engine has ended, and sets the gauges.
   void Sweep();
 
   const std::unique_ptr<Engine> engine_;
@@ -130,16 +130,16 @@ class EngineLoop {
   const int max_watched_;
   Metrics& metrics_;
   const LoopListeners listeners_;
-  // Of the thread.
+  // Used by the thread.
   std::map<Ticket, Open> open_;
   Engine::Progress progress_ = Engine::Progress::kNothingLeft;
   DiskFailures disk_failures_;
   bool told_disk_end_ = false;
 
-  mutable std::mutex mutex_;  // for what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable came_, rested_;
   Inbox inbox_;
-  bool rests_ = false;  // it sleeps, and nothing is left
+  bool rests_ = false;  // the thread sleeps and nothing is left to do
   Share share_;         // submitted and not ended
   uint64_t num_tickets_ = 0;
   std::optional<Error> failure_;

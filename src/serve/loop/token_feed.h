@@ -1,5 +1,5 @@
-// TokenFeed: one request's tokens on their way from the engine's thread to the
-// connection that shows them.
+// TokenFeed: carries one request's tokens from the engine's thread to the
+// connection.
 #ifndef WINNOW_SERVE_LOOP_TOKEN_FEED_H_
 #define WINNOW_SERVE_LOOP_TOKEN_FEED_H_
 
@@ -15,15 +15,15 @@
 
 namespace winnow {
 
-// What has happened since it was last asked for, in this order.
+// The events since the last Take, in this order.
 struct FeedEvents {
-  bool accepted = false;  // the engine took the request in
-  // Or did not: nothing else will come.
+  bool accepted = false;  // the engine accepted the request
+  // The engine refused the request; no other event follows.
   std::optional<Error> refused = {};
   std::vector<GeneratedToken> tokens = {};
-  // Its reader has let more lie than may be: it ends.
+  // The reader has fallen too far behind; the request ends.
   bool overflowed = false;
-  std::optional<Completion> completion = {};  // the last
+  std::optional<Completion> completion = {};  // the last event
 
   bool empty() const {
     return !accepted && !refused && tokens.empty() && !overflowed &&
@@ -31,57 +31,59 @@ struct FeedEvents {
   }
 };
 
-// The answers to one prompt, of which each is a request of its own. Of the
-// engine's thread, but for making it.
+// The answers to one prompt; each is a request of its own. Used by the engine's
+// thread after construction.
 struct PromptAnswers {
   int n = 1;
-  int num_left = 1;           // to end
-  int num_prompt_tokens = 0;  // that have been read, by whichever read most
+  int num_left = 1;           // not ended
+  int num_prompt_tokens = 0;  // greatest number read by one of them
   int most_generated_tokens = 0;
 };
 
-// What a request asked for, as it is counted when it ends.
+// Values of a request that are counted when it ends.
 struct AskedTokens {
   int max_tokens = 0;
   std::shared_ptr<PromptAnswers> answers = std::make_shared<PromptAnswers>();
 };
 
-// Owned by the loop until the request ends and by its reader until that has
-// gone. The engine's thread puts in and never waits; text is made elsewhere. At
-// all times it holds at most kMaxPendingTokens tokens, and where it is watched
-// kMaxPendingWatchedTokens and about kMaxPendingRanges ranges that they read.
+// The loop owns it until the request ends, the reader until it leaves. The
+// engine's thread adds events and never waits; text is made elsewhere. Holds at
+// most kMaxPendingTokens tokens. A watched feed holds at most
+// kMaxPendingWatchedTokens tokens and about kMaxPendingRanges ranges.
 class TokenFeed : public RequestObserver {
  public:
   static constexpr size_t kMaxPendingTokens = 16 << 10;
-  // Of a watched request, so that nobody's steps go on for whom nobody watches.
+  // For a watched request, so that it does not run on without a reader.
   static constexpr size_t kMaxPendingWatchedTokens = 1 << 10;
   static constexpr size_t kMaxPendingRanges = size_t{512} << 10;  // 6 MiB
-  // About what one Take hands over: JSON's tree takes ten times as much.
+  // Approximate limit of one Take, because the JSON tree takes ten times the
+  // memory.
   static constexpr size_t kMaxTakenRanges = size_t{32} << 10;
 
   // REQUIRES: metrics outlives this.
   explicit TokenFeed(Metrics& metrics, AskedTokens asked = {})
       : metrics_(metrics), asked_(std::move(asked)) {}
 
-  // The reader's side. `wake`, which may be none, is called when there is
-  // something, once until Take; never after Leave.
+  // The reader's side. `wake`, which may be empty, is called once when there
+  // are events, until the next Take, and never after Leave.
   void SetWake(std::function<void()> wake);
-  // Of a watched request perhaps only the first tokens, and the rest next time.
+  // For a watched request perhaps only the first tokens; the rest follows next
+  // time.
   FeedEvents Take();
-  // The next token ends the request, if nothing does before.
+  // Ends the request at its next token at the latest.
   void Leave();
-  // What made the reader end it was the text's end, not its own going.
+  // Declares that the reader leaves because the text has ended.
   void EndAtStop();
 
-  // The engine's thread. `before_end`, where it is set: before its reader hears
-  // that it has ended.
+  // The engine's side. `before_end`, if set, is called before the reader learns
+  // of the end.
   void Accept(std::function<void()> before_end = nullptr);
   void Refuse(const Error& error);
   void OnPrefill(int done, int total) override;
   bool OnToken(const GeneratedToken& token) override;
   void OnFinish(const Completion& completion) override;
   bool started() const { return started_; }    // it has run
-  bool finished() const { return finished_; }  // it is told no more
+  bool finished() const { return finished_; }  // no further events
 
  private:
   // Calls `put` on the events under the lock, then wakes the reader.
@@ -94,16 +96,16 @@ class TokenFeed : public RequestObserver {
   Metrics& metrics_;
   const AskedTokens asked_;
   const Metrics::Clock::time_point arrived_ = Metrics::Clock::now();
-  // Of the engine's thread.
+  // Used by the engine's thread.
   std::function<void()> before_end_;
   bool started_ = false;
   bool finished_ = false;
   int num_tokens_ = 0;
   Metrics::Clock::time_point last_token_at_;
 
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // guards the members below
   FeedEvents events_;
-  size_t num_ranges_ = 0;  // that they have
+  size_t num_ranges_ = 0;  // of the pending tokens
   std::function<void()> wake_;
   bool told_ = false;
   bool left_ = false;

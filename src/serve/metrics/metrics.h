@@ -1,4 +1,4 @@
-// Metrics: what a server counts, and how Prometheus reads it.
+// Metrics: the server's counters, in Prometheus' format.
 #ifndef WINNOW_SERVE_METRICS_METRICS_H_
 #define WINNOW_SERVE_METRICS_METRICS_H_
 
@@ -18,19 +18,19 @@
 
 namespace winnow {
 
-// Of a tier's KV pool: what requests hold, of a disk what is being written;
-// what lies there for those to come; and what is free.
+// Bytes of a tier: held by requests (for a disk: being written), idle pages for
+// later requests, and free.
 struct TierBytes {
   int64_t held = 0, idle = 0, free = 0;
 };
 
-// What the loop says of itself after each step.
+// The loop's values after each step.
 struct LoopGauges {
   int num_running = 0;
   int num_waiting = 0;
-  double kv_usage = 0;  // share of the device pool that is held, in [0, 1]
+  double kv_usage = 0;  // held share of the device pool, in [0, 1]
   TierBytes device = {}, host = {};
-  std::optional<TierBytes> disk = {};  // none: there is none
+  std::optional<TierBytes> disk = {};  // none: no disk tier
   int64_t num_device_pages = 0, num_host_pages = 0;
   std::string_view kv_dtype = "";  // lives as long as the process
   EngineCounters engine = {};
@@ -38,10 +38,10 @@ struct LoopGauges {
   double step_time_margin = 1;
 };
 
-// One request of the engine, which has ended: one of the answers to a prompt.
+// One ended request of the engine: one answer to a prompt.
 struct EndedRequest {
   const Completion& completion;
-  FinishReason reason = FinishReason::kStop;  // as its reader sees it
+  FinishReason reason = FinishReason::kStop;  // as the reader sees it
   std::chrono::steady_clock::duration life = {};
   int max_tokens = 0;
 };
@@ -49,12 +49,12 @@ struct EndedRequest {
 // An answer over HTTP.
 struct CountedReply {
   std::string_view method;
-  std::string_view handler;  // the route's path; empty: none
+  std::string_view handler;  // the route's path; empty: no route
   int status = 0;
 };
 
-// Owned by the server's command; any thread. A count is never taken back. Names
-// are vLLM's where the meaning is the same, so that dashboards work unchanged
+// Owned by the server's command; any thread. Counters never decrease. Names are
+// vLLM's if the meaning is the same, so that dashboards work unchanged
 // (docs/metrics.md lists them).
 class Metrics {
  public:
@@ -62,30 +62,32 @@ class Metrics {
 
   explicit Metrics(std::string model_name);
 
-  // More of a prompt has been read, cached tokens among them, by the first of
-  // its answers that came so far.
+  // Counts prompt tokens that were read, cached ones included. Counted once for
+  // all answers to a prompt.
   void CountPromptTokens(int num_tokens);
-  // `since`: the request came, for its first token; else the token before it.
+  // `since`: the time since the request's arrival for its first token, else
+  // since the token before.
   void CountToken(bool is_first, Clock::duration since);
-  // The engine took a request in, and
+  // Counts a request that the engine accepted.
   void CountStart();
-  // one that it took in has ended.
+  // Counts an accepted request that has ended.
   void CountRequest(const EndedRequest& ended);
-  // All `n` answers to a prompt have ended, the longest with so many tokens.
+  // Counts a prompt whose `n` answers have all ended, the longest with
+  // `most_generated_tokens`.
   void CountPrompt(int n, int most_generated_tokens);
-  // A step has landed, with so many rows that have come through all layers.
+  // Counts a landed step. `num_rows`: rows that have passed all layers.
   void CountStep(int64_t num_rows);
-  // A request was refused, or answered.
+  // Counts a refused or answered request.
   void CountAnswer(const CountedReply& reply);
   void SetGauges(const LoopGauges& gauges);
-  // Of them, what the engine has counted.
+  // Sets the engine's counters among them.
   void SetCounters(const EngineCounters& counters);
 
-  // All of it, in Prometheus' text format.
+  // All metrics in Prometheus' text format.
   std::string Text() const;
 
  private:
-  // By name in the order in which they are told.
+  // By name, in the order of output.
   struct Histograms {
     Histograms();
     Histogram first_token_s, inter_token_s, request_s, queue_s, prefill_s,
@@ -103,7 +105,7 @@ class Metrics {
   void AddSizes(MetricsText& text) const;
 
   const std::string model_name_;
-  mutable std::mutex mutex_;  // for what follows
+  mutable std::mutex mutex_;  // guards the members below
   LoopGauges gauges_;
   uint64_t num_started_ = 0;
   uint64_t num_prompt_tokens_ = 0;

@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// Counts of observations up to each bound, as Prometheus has it.
+// Counts of observations up to each bound, as in Prometheus.
 class Histogram {
  public:
   // REQUIRES: bounds ascend and outlive this.
@@ -20,20 +20,20 @@ class Histogram {
       : bounds_(bounds), counts_(bounds.size() + 1, 0) {}
 
   void Observe(double value);
-  // `labels` within braces; none: "".
+  // `labels` without their braces; "": none.
   std::string Text(std::string_view name, std::string_view help,
                    std::string_view labels) const;
   uint64_t count() const;
 
  private:
   std::span<const double> bounds_;
-  std::vector<uint64_t> counts_;  // of each interval; the last has no bound
+  std::vector<uint64_t> counts_;  // for each interval; the last is unbounded
   double sum_ = 0;
 };
 
-// Puts families one behind the other. A family's labels follow from its name:
-// "vllm:" has the model and, as there, the engine (there is one, 0), "winnow:"
-// the model, and what is no model's has none of these.
+// Writes families one after another. A family's labels follow from its name:
+// "vllm:" has the model and the engine (there is one, 0), "winnow:" the model.
+// Other families have neither.
 class MetricsText {
  public:
   explicit MetricsText(std::string_view model_name);
@@ -43,8 +43,8 @@ class MetricsText {
   void Add(std::string_view name, std::string_view help,
            const Histogram& histogram);
 
-  // A family of several samples: Begin, then each with labels of its own, such
-  // as `tier="host"`. REQUIRES of AddSample: a family was begun.
+  // A family of several samples: Begin, then AddSample for each, with labels
+  // such as `tier="host"`. REQUIRES of AddSample: a family was begun.
   void Begin(std::string_view name, std::string_view help,
              std::string_view type);
   template <typename Value>

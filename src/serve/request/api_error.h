@@ -1,4 +1,4 @@
-// What a client is told where its request fails.
+// ApiError: the answer to a failed request.
 #ifndef WINNOW_SERVE_REQUEST_API_ERROR_H_
 #define WINNOW_SERVE_REQUEST_API_ERROR_H_
 
@@ -13,23 +13,23 @@ namespace winnow {
 struct ApiError {
   int status = 400;
   std::string message = {};
-  std::string field = {};  // empty: about none
+  std::string field = {};  // empty: no field
   std::string code = {};   // empty: by status
   HttpHeaders headers = {};
 };
 
-// As a request's reader or the engine says it: 400, with the field that a
-// message "request: field NAME: ..." is about; 503 where the device has failed.
+// Turns an error of a request's reader or the engine into an ApiError. 400,
+// with the field of "request: field NAME: ..."; 503 if the device has failed.
 ApiError ApiErrorOf(const Error& error);
 
-// So long behind its deadline an answer waits for what it cannot interrupt, a
-// step or the encoding of its prompt; then its client is told.
+// The time after its deadline for which an answer waits for a step or its
+// prompt's encoding, which it cannot interrupt. Then the client gets an error.
 inline constexpr std::chrono::milliseconds kMaxLateness{100};
 
-// What a client is told whose request is late: 504.
+// The error of a late request: 504.
 ApiError LateError(std::string message);
 
-// The field that such a line is about; "" where it is about none.
+// The field that an error line names; "" if none.
 std::string FieldNamedIn(std::string_view message);
 
 }  // namespace winnow

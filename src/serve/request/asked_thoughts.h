@@ -1,5 +1,5 @@
-// AskedThoughts: whether a model is to think before it answers, how much, and
-// whether its thoughts are told; the routes spell it differently.
+// AskedThoughts: whether and how much a model should think before it answers,
+// and whether its thoughts are sent. The routes spell it differently.
 #ifndef WINNOW_SERVE_REQUEST_ASKED_THOUGHTS_H_
 #define WINNOW_SERVE_REQUEST_ASKED_THOUGHTS_H_
 
@@ -16,19 +16,19 @@
 namespace winnow {
 
 struct AskedThoughts {
-  std::string effort = {};        // "none" to "max"; empty: nobody said
-  std::string effort_field = {};  // that said it
+  std::string effort = {};        // "none" to "max"; empty: not set
+  std::string effort_field = {};  // the field that set it
   std::optional<bool> thinks = {};
   std::string thinks_field = {};
   bool shows = true;
 };
 
-// Each Read fails with a line that names the field. Members that change nothing
-// are added to `ignored`.
+// Each Read fails with a line that names the field. Members without effect are
+// added to `ignored`.
 
-// Of chats: `reasoning_effort`, and vLLM's `include_reasoning`.
+// Chats: `reasoning_effort`, and vLLM's `include_reasoning`.
 Status ReadChatThoughts(const JsonFields& fields, AskedThoughts& asked);
-// Of responses: `reasoning`, and the same.
+// Responses: `reasoning`, and the chats' fields.
 Status ReadReasoning(const JsonFields& fields, AskedThoughts& asked,
                      std::vector<std::string>& ignored);
 // Anthropic's `thinking`.
@@ -38,11 +38,11 @@ Status ReadThinking(const JsonFields& fields, AskedThoughts& asked,
 Status ReadEffort(const nlohmann::json& value, const std::string& field,
                   AskedThoughts& asked);
 
-// `template_json`, the variables that a template is given, with what it reads
-// of thoughts; what it has of these already stays.
+// `template_json`, the template's variables, with the variables about thoughts
+// that the template reads. Existing values stay.
 std::string WithThoughts(const std::string& template_json,
                          const AskedThoughts& asked, const ThoughtStyle& style);
-// The fields that such a template does not follow.
+// The fields that a template of this style does not follow.
 std::vector<std::string> FieldsNotFollowed(const AskedThoughts& asked,
                                            const ThoughtStyle& style);
 

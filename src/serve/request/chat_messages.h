@@ -1,4 +1,4 @@
-// The messages of a chat, from what a client sends to what templates read.
+// The messages of a chat, converted from the client's form to the templates'.
 #ifndef WINNOW_SERVE_REQUEST_CHAT_MESSAGES_H_
 #define WINNOW_SERVE_REQUEST_CHAT_MESSAGES_H_
 
@@ -14,16 +14,17 @@
 namespace winnow {
 
 inline constexpr size_t kMaxMessages = 16 << 10;
-// As templates have an assistant's thoughts.
+// The templates' name of an assistant's thoughts.
 inline constexpr const char* kThoughtName = "reasoning_content";
 
-// One turn of a chat that another interface spells differently.
+// One turn of a chat in another API's form.
 struct ChatTurn {
   std::string role;
   nlohmann::json content = nullptr;     // a string, or null beside calls
-  std::vector<std::string> calls = {};  // CallJson, of the assistant's
-  std::string tool_call_id = {};        // of a tool's
-  nlohmann::json thought = nullptr;     // the assistant's before it, or null
+  std::vector<std::string> calls = {};  // CallJson texts, for the assistant
+  std::string tool_call_id = {};        // for a tool
+  // The assistant's, before its content; or null.
+  nlohmann::json thought = nullptr;
 
   bool says_nothing() const {
     return content.is_null() && calls.empty() && thought.is_null();
@@ -35,16 +36,16 @@ struct ChatTurn {
 // A JSON list for ChatInput.
 std::string TurnsJson(const std::vector<ChatTurn>& turns);
 
-// The system's text behind that of the system's turn that is last, a blank line
-// between them; else a turn of its own.
+// Appends `text` to the last turn if that is the system's, behind a blank line.
+// Otherwise adds a turn.
 void AddSystemText(const std::string& text, std::vector<ChatTurn>& turns);
 
-// The same of what chats send, in the order that names were written in, without
-// what is null: parts of text are put together, "developer" is "system" and
-// "function" is "tool", a call's arguments are an object (written_call.h), and
-// thoughts, "reasoning" to newer clients, are "reasoning_content", as templates
-// have it. An assistant, and a tool, may have said nothing.
-// `written`: "messages" as it stands in the request, which is valid JSON.
+// The JSON list for a chat's messages, with names in their written order and
+// without nulls. Text parts are joined. "developer" becomes "system", and
+// "function" becomes "tool". A call's arguments become an object
+// (written_call.h). Thoughts, which newer clients send as "reasoning", become
+// "reasoning_content". An assistant or a tool may have no content. `written`:
+// "messages" as it stands in the request, which is valid JSON.
 Result<std::string> ChatMessagesJson(std::string_view written,
                                      const JsonLimits& limits,
                                      LeftOutKinds& left_out);

@@ -1,4 +1,4 @@
-// CompletionRequest: what a client asks for, read from its JSON and checked.
+// CompletionRequest: a client's request, parsed from JSON and checked.
 #ifndef WINNOW_SERVE_REQUEST_COMPLETION_REQUEST_H_
 #define WINNOW_SERVE_REQUEST_COMPLETION_REQUEST_H_
 
@@ -17,66 +17,69 @@
 
 namespace winnow {
 
-// What holds an answer, and the field that asked for it.
+// The grammar of an answer, and the field that requested it.
 struct AskedGrammar {
   Grammar grammar;
   std::string field;
-  // That asked for its white space; empty: none did.
+  // The field that set its white space; empty: none.
   std::string white_space_field = {};
 };
 
 struct CompletionRequest {
   Endpoint endpoint = Endpoint::kCompletions;
-  std::string model;  // empty: whichever there is
-  // Of completions: one of the two, a prompt each.
+  std::string model;  // empty: the server's model
+  // Completions: one of the two, with one entry for each prompt.
   std::vector<std::string> texts = {};
   std::vector<std::vector<int32_t>> token_ids = {};
-  // Of chat: for ChatInput.
+  // Chats: for ChatInput.
   std::string messages_json = {};
   std::string template_json = "{}";
   bool add_generation_prompt = true;
-  bool continues_message = false;  // the answer goes on where the last one ends
-  // Of the tools that the template is given; none: no calls are looked for.
+  bool continues_message = false;  // the answer continues the last message
+  // The tools that the template gets; empty: no calls are parsed.
   std::vector<CallableTool> tools = {};
-  bool one_call = false;  // an answer ends with its first
-  // Of these the answer must call one, and is nothing else; none: it need not.
+  bool one_call = false;  // an answer ends with its first call
+  // The tools of which the answer must call one, and nothing else; empty: no
+  // call is required.
   std::vector<CallableTool> forced_tools = {};
   AskedThoughts thoughts = {};
-  // Of responses: members of the answer that say again what was asked.
+  // Responses: members of the answer that repeat the request's values.
   std::string echo_json = {};
-  // Whether the tokenizer's own go around a text. A template writes them.
+  // True if the tokenizer adds its special tokens around a text. A template
+  // writes them itself.
   bool add_special_tokens = true;
 
-  // Of the answer, or, beside tools, of one that calls none of them.
+  // Of the answer; beside tools, of an answer without calls.
   std::optional<AskedGrammar> grammar = {};
 
   bool echo = false;                   // the answer begins with the prompt
-  std::optional<int> max_tokens = {};  // 0: the prompt alone is told
-  SamplingParams sampling = {};        // all but the seed
+  std::optional<int> max_tokens = {};  // 0: the prompt alone is returned
+  SamplingParams sampling = {};        // without the seed
   std::optional<uint64_t> seed = {};
-  int n = 1;  // answers a prompt
+  int n = 1;  // answers to each prompt
   std::vector<std::string> stop = {};
-  bool keeps_stops = false;  // the one that ends an answer is part of it
+  // Keeps the stop string that ends an answer in its text.
+  bool keeps_stops = false;
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;
   int min_tokens = 0;                           // before an end token
-  std::vector<int32_t> allowed_token_ids = {};  // none: all
-  std::vector<std::string> bad_words = {};      // not to be said
+  std::vector<int32_t> allowed_token_ids = {};  // empty: all
+  std::vector<std::string> bad_words = {};      // forbidden in the answer
   bool skip_special_tokens = true;
   bool stream = false;
   bool include_usage = false;       // at a stream's end
-  bool continuous_usage = false;    // with it: in all of its events
-  bool returns_token_ids = false;   // of the prompt, and of what was drawn
+  bool continuous_usage = false;    // with include_usage: in all events
+  bool returns_token_ids = false;   // of the prompt and of drawn tokens
   bool names_tokens_by_id = false;  // in log probabilities
-  bool wants_picks = false;         // in a stream: what each token read
-  std::string select = {};          // empty: the server's
+  bool wants_picks = false;  // in a stream: the ranges that each token read
+  std::string select = {};   // empty: the server's default
   std::string cache_salt = {};
   int priority = 0;                       // lower starts first
-  std::optional<double> timeout_s = {};   // from its arrival to its end
-  std::vector<std::string> ignored = {};  // fields that changed nothing
+  std::optional<double> timeout_s = {};   // from arrival to end
+  std::vector<std::string> ignored = {};  // fields without effect
 };
 
-// What a request may ask for, and what it gets where it does not say.
+// The limits and defaults of requests.
 struct RequestRules {
   GenerationDefaults defaults;
   JsonLimits json;
@@ -84,7 +87,8 @@ struct RequestRules {
   int vocab_size = 0;
 };
 
-// Fails with a line that names the field, what it must be and what it is.
+// Fails with a line that names the field, the expected value and the value
+// found.
 Result<CompletionRequest> ParseCompletionRequest(std::string_view body,
                                                  Endpoint endpoint,
                                                  const RequestRules& rules);

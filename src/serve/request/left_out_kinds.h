@@ -8,9 +8,9 @@
 
 namespace winnow {
 
-// Kinds of parts, items and tools, each named once, in the order that they came
-// in: "messages.content.image_url", "input.item_reference". An answer's header
-// shows them beside the fields that change nothing.
+// Kinds of parts, items and tools, each named once, in order:
+// "messages.content.image_url", "input.item_reference". An answer's header
+// shows them beside the fields without effect.
 class LeftOutKinds {
  public:
   void Add(const std::string& name) {

@@ -1,4 +1,4 @@
-// Requests of /v1/messages, read as chats.
+// Reads requests of /v1/messages as chats.
 #ifndef WINNOW_SERVE_REQUEST_MESSAGES_REQUEST_H_
 #define WINNOW_SERVE_REQUEST_MESSAGES_REQUEST_H_
 
@@ -6,8 +6,8 @@
 
 namespace winnow {
 
-// What is this route's own: system and messages of blocks, tools, max_tokens,
-// stop_sequences. Fails with a line that names the field.
+// Reads this route's own fields: system and messages of blocks, tools,
+// max_tokens, stop_sequences. Fails with a line that names the field.
 Status ReadMessagesRequest(const RequestBody& body, const RequestRules& rules,
                            CompletionRequest& request);
 

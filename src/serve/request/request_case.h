@@ -1,4 +1,4 @@
-// What tests of requests have in common: where they go, and by which rules.
+// Routes and rules for tests of requests.
 #ifndef WINNOW_SERVE_REQUEST_REQUEST_CASE_H_
 #define WINNOW_SERVE_REQUEST_REQUEST_CASE_H_
 

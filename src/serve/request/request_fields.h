@@ -1,4 +1,4 @@
-// What becomes of each field that a request for a completion may have.
+// The treatment of each field that a request for a completion may have.
 #ifndef WINNOW_SERVE_REQUEST_REQUEST_FIELDS_H_
 #define WINNOW_SERVE_REQUEST_REQUEST_FIELDS_H_
 
@@ -17,32 +17,33 @@ enum class Endpoint {
   kChatCompletions,
   kResponses,
   kMessages,
-  kMessageTokens,  // the same, of which only the prompt is counted
+  kMessageTokens,  // as kMessages, but only counts the prompt's tokens
 };
 
 struct RequestField {
   enum class Use {
-    kRead,     // it does what it says
-    kIgnored,  // it changes no answer here: taken, and named in the answer
-    kRefused,  // it would change the answer, which this server cannot
+    kRead,     // it has its documented effect
+    kIgnored,  // it changes no answer here: accepted, and named in the answer
+    kRefused,  // it would change the answer in a way that this server cannot
+               // provide
   };
   std::string_view name;
   Use use = Use::kRead;
-  std::string_view reason = {};  // of kRefused
-  // Of kRefused: a JSON list of values that ask for nothing.
+  std::string_view reason = {};  // for kRefused
+  // For kRefused: a JSON list of values without effect, which are accepted.
   std::string_view neutral = "[]";
 };
 
 // Every field that the route's own clients or vLLM's know.
 std::vector<RequestField> FieldsOf(Endpoint endpoint);
 
-// The names of the fields that change nothing, also of those that nobody knows.
-// Fails on one that is refused, with its reason. null is as good as absent.
+// Returns the names of fields without effect, unknown ones included. Fails on a
+// refused field, with its reason. null counts as absent.
 Result<std::vector<std::string>> CheckFields(const nlohmann::json& request,
                                              Endpoint endpoint);
 
-// What an answer says of such names; none of none. Those that a header cannot
-// carry, and those behind the first of many, are told of, but not by name.
+// The answer's headers for such names; none for no names. Names that a header
+// cannot carry, and names behind the first many, are counted but not named.
 HttpHeaders IgnoredFieldsHeaders(const std::vector<std::string>& names);
 
 // "request: field FIELD: must be EXPECTED".

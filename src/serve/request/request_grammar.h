@@ -1,4 +1,4 @@
-// What of a request holds its answer to a grammar.
+// ReadGrammar: the fields of a request that constrain its answer by a grammar.
 #ifndef WINNOW_SERVE_REQUEST_REQUEST_GRAMMAR_H_
 #define WINNOW_SERVE_REQUEST_REQUEST_GRAMMAR_H_
 
@@ -6,16 +6,16 @@
 
 namespace winnow {
 
-// vLLM's guided_json, guided_regex, guided_choice and guided_grammar, the same
-// in structured_outputs, and, of completions and chats, response_format. One of
-// them at most; schemas in the client's own order of names. Beside tools that
-// must be called none counts: it is among the ignored then. Fails with a line
-// that names the field, what it must be and what it is.
+// Reads vLLM's guided_json, guided_regex, guided_choice and guided_grammar, the
+// same in structured_outputs, and, for completions and chats, response_format.
+// At most one may be set. Schemas keep the client's order of names. If tools
+// must be called, none has an effect, and it is named as ignored. Fails with a
+// line that names the field, the expected value and the value found.
 Status ReadGrammar(const RequestBody& body, CompletionRequest& request);
 
-// {"type": "text"}, {"type": "json_object"}, or {"type": "json_schema"} with
-// its schema in "json_schema", or, where `nested` is false, beside "type".
-// Nothing where it asks for none. `raw`: the same as it was written.
+// Reads {"type": "text"}, {"type": "json_object"}, or {"type": "json_schema"}.
+// The schema is in "json_schema", or beside "type" if `nested` is false. Does
+// nothing if no format is set. `raw`: the format as written.
 Status ReadFormat(const nlohmann::json& format, std::string_view raw,
                   const std::string& field, bool nested,
                   CompletionRequest& request);

@@ -1,4 +1,4 @@
-// The parts of a request that several routes read alike.
+// The fields that several routes read alike.
 #ifndef WINNOW_SERVE_REQUEST_REQUEST_PARTS_H_
 #define WINNOW_SERVE_REQUEST_REQUEST_PARTS_H_
 
@@ -11,34 +11,35 @@
 
 namespace winnow {
 
-// A body as its readers want it: fields by type, as it nests, as it is written.
+// A body in three forms: typed fields, parsed JSON, and text.
 struct RequestBody {
   JsonFields fields;
   nlohmann::json document;
   std::string_view text;
 
-  // The value of a field; null where it is absent.
+  // The value of a field; null if absent.
   nlohmann::json Value(const char* name) const {
     return document.value(name, nlohmann::json());
   }
 };
 
-// Each fails with a line that names the field, what it must be and what it is.
+// Each Read fails with a line that names the field, the expected value and the
+// value found.
 
-// How tokens are drawn, the seed, and which of them end an answer or are left
-// out of its text.
+// Reads sampling, the seed, and the tokens that end an answer or are left out
+// of its text.
 Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
                     CompletionRequest& request);
-// The strings in the field `name` that end an answer: a list, or one.
+// Reads the stop strings in the field `name`: a list, or one.
 Status ReadStops(const RequestBody& body, const char* name,
                  CompletionRequest& request);
-// Which model, what it reads, whose pages it shares, and whether the answer
+// Reads the model, the selector, the cache salt, and whether the answer
 // streams.
 Status ReadDelivery(const JsonFields& fields, CompletionRequest& request);
-// What is left out is named as fields that change nothing are.
+// Adds parts left out to the fields without effect.
 void AddIgnored(const LeftOutKinds& left_out, CompletionRequest& request);
-// Of a chat: its tools, which of them an answer must call, and what else its
-// template is given besides the messages.
+// Chats: reads the tools, the calls that an answer must make, and the
+// template's variables beside the messages.
 Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,
                             CompletionRequest& request);
 

@@ -1,5 +1,5 @@
-// What numbers a request may carry: its readers and the OpenAPI document have
-// them from here.
+// The ranges of numbers in a request. Readers and the OpenAPI document share
+// them.
 #ifndef WINNOW_SERVE_REQUEST_REQUEST_RANGES_H_
 #define WINNOW_SERVE_REQUEST_REQUEST_RANGES_H_
 
@@ -32,7 +32,7 @@ inline constexpr size_t kMaxBadWords = 256;
 inline constexpr size_t kMaxBadWordBytes = 256;
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
-inline constexpr size_t kMaxToolCalls = 128;  // of one message
+inline constexpr size_t kMaxToolCalls = 128;  // in one message
 
 }  // namespace winnow
 

@@ -1,4 +1,4 @@
-// Requests of /v1/responses, read as chats.
+// Reads requests of /v1/responses as chats.
 #ifndef WINNOW_SERVE_REQUEST_RESPONSES_REQUEST_H_
 #define WINNOW_SERVE_REQUEST_RESPONSES_REQUEST_H_
 
@@ -6,9 +6,9 @@
 
 namespace winnow {
 
-// What is this route's own: input and instructions as messages, tools, lengths,
-// log probabilities, and what the answer says again. Fails with a line that
-// names the field.
+// Reads this route's own fields: input and instructions as messages, tools,
+// lengths, log probabilities, and the values that the answer repeats. Fails
+// with a line that names the field.
 Status ReadResponsesRequest(const RequestBody& body, const RequestRules& rules,
                             CompletionRequest& request);
 

@@ -1,4 +1,4 @@
-// ToolList: the tools of a request, as chat templates read them.
+// ToolList: a request's tools in the form of chat templates.
 #ifndef WINNOW_SERVE_REQUEST_TOOL_LIST_H_
 #define WINNOW_SERVE_REQUEST_TOOL_LIST_H_
 
@@ -17,49 +17,48 @@ namespace winnow {
 struct ToldTool {
   CallableTool tool;
   // {"type": "function", "function": {"name", "description", "parameters"}},
-  // what is a schema in the client's own words.
+  // with the schema as the client wrote it.
   std::string json;
-  bool strict = false;  // it wants its arguments to follow its schema
+  bool strict = false;  // its arguments must follow its schema
 };
 
 struct ToolList {
   std::vector<ToldTool> tools = {};
-  // Tools that are no functions of the client, as "tools.TYPE": a service runs
+  // Tools that are not functions of the client, as "tools.TYPE". A service runs
   // such a tool, or its models know it already.
   LeftOutKinds left_out = {};
 
   std::string Json() const;  // a list; empty: no tools
-  bool strict() const;       // of any
+  bool strict() const;       // true if any tool is strict
 };
 
-// `tools` in the shape of the endpoint, and the same as it was written. Fails
-// on a function that has no name that a model can write.
+// Reads `tools` in the endpoint's form; `raw` is the same as written. Fails on
+// a function whose name a model cannot write.
 Result<ToolList> ReadTools(const nlohmann::json& tools, std::string_view raw,
                            Endpoint endpoint);
 
 // The request's "tool_choice".
 struct ToolChoice {
-  bool any = true;      // calls are looked for at all
-  bool forced = false;  // the answer is calls
-  std::string name =
-      {};  // of the one tool that must be called; empty: each may
-  // Of all that may be called: the model is told of no others. None: all may.
+  bool any = true;      // calls are parsed
+  bool forced = false;  // the answer must be calls
+  // The tool that must be called; empty: any.
+  std::string name = {};
+  // The tools that may be called; the model is told of no others. None: all.
   std::optional<std::vector<std::string>> allowed = {};
-  // "tool_choice.TYPE", of a tool that is no function: the model is not told
-  // of such tools, so that each answer is allowed.
+  // "tool_choice.TYPE" of a tool that is not a function. The model is not told
+  // of such tools, so every answer is allowed.
   LeftOutKinds left_out = {};
 };
 
-// In the words of chats and responses.
+// In the form of chats and responses.
 Result<ToolChoice> ReadToolChoice(const nlohmann::json& choice,
                                   Endpoint endpoint);
 
-// Leaves those that the choice allows. Fails where it allows one that is not
-// among them.
+// Keeps the allowed tools. Fails if an allowed tool is not in the list.
 Status KeepAllowed(const ToolChoice& choice, ToolList& list);
 
-// The tools that an answer must call; none where it need not. Fails where there
-// are none to call.
+// The tools of which an answer must call one; empty if none is required. Fails
+// if there is none to call.
 Result<std::vector<CallableTool>> ForcedTools(const ToolChoice& choice,
                                               const ToolList& list);
 

@@ -1,4 +1,4 @@
-// WrittenCall: a call of a tool in what was said before.
+// WrittenCall: a tool call of an earlier turn.
 #ifndef WINNOW_SERVE_REQUEST_WRITTEN_CALL_H_
 #define WINNOW_SERVE_REQUEST_WRITTEN_CALL_H_
 
@@ -13,32 +13,32 @@ namespace winnow {
 struct WrittenCall {
   std::string id;
   std::string name;
-  std::string arguments;  // a text as the model wrote it
+  std::string arguments;  // the model's text
 };
 
-// A member's name as it is meant, of one as it is written between its quotes.
+// The meaning of a member's name as written between its quotes.
 std::string UnescapedName(std::string_view name);
 
-// A call's id; a number is told as its text. Empty: it is of another type.
+// A call's id. A number becomes its text; another type gives "".
 std::string CallIdText(const nlohmann::json& value);
 
 // {"id": ID, "type": "function", "function": {"name": NAME, "arguments":
 // {...}}}.
 std::string CallJson(const WrittenCall& call, const JsonLimits& limits);
 
-// The object that templates get for a call's arguments, as transformers has it:
-// the text of an object as it is, in its own order and spelling. Blank text and
-// null are {}. Any other text, cut off or no object, is {"INVALID_JSON": TEXT}.
-// Anthropic's documentation of fine-grained tool streaming has clients send
-// this. An error instead would end the conversation.
+// The object that templates get for a call's arguments, as in transformers. An
+// object's text stays, with its order and spelling. Blank text and null become
+// {}. Other text, incomplete or not an object, becomes {"INVALID_JSON": TEXT}.
+// Clients send this by Anthropic's documentation of fine-grained tool
+// streaming. An error would end the conversation instead.
 std::string ArgumentsObject(std::string_view text, const JsonLimits& limits);
 
-// The text of arguments that may be a text or a value: `written` is the value
+// The text of arguments that may be a text or a value; `written` is the value
 // as it stands in the request.
 std::string ArgumentsText(const nlohmann::json& value,
                           std::string_view written);
 
-// The arguments of a tool that takes one text alone: {"input": TEXT}.
+// The arguments of a tool that takes a single text: {"input": TEXT}.
 std::string InputObject(std::string_view text);
 
 }  // namespace winnow

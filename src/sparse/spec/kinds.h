@@ -1,4 +1,4 @@
-// Each selector is a file of this folder; here are their names.
+// The kinds of selectors, each defined in a file of sparse/selectors/.
 #ifndef WINNOW_SPARSE_SPEC_KINDS_H_
 #define WINNOW_SPARSE_SPEC_KINDS_H_
 

@@ -1,4 +1,5 @@
-// Selectors: policies of the literature that say what attention reads, as data.
+// Selectors: published policies that choose the tokens attention reads, as
+// data.
 #ifndef WINNOW_SPARSE_SPEC_SELECTOR_H_
 #define WINNOW_SPARSE_SPEC_SELECTOR_H_
 
@@ -14,7 +15,7 @@
 
 namespace winnow {
 
-// What a selector may know of the model that it chooses for.
+// The properties of a model that a selector may depend on.
 struct SelectorShape {
   int num_layers = 0;
   int num_q_heads = 0;
@@ -23,22 +24,22 @@ struct SelectorShape {
   Dtype kv_dtype = Dtype::kBFloat16;
   int max_context_tokens = 0;
   std::vector<int> windows;   // a layer's sliding window; 0: none
-  int gate_block_tokens = 0;  // what its gates were trained for; 0: unknown
+  int gate_block_tokens = 0;  // block length of its trained gates; 0: unknown
 };
 
 // A selector, ready for one model: const once made.
 struct Selector {
   std::string name;
   SelectProgram program;
-  std::vector<bool> dense;  // by layer: everything is read there
-  // By layer: dense, and no sliding window there: every row reads all that its
-  // request has. None: in no layer is it so.
+  std::vector<bool> dense;  // by layer: attention reads all tokens
+  // By layer: dense and without a sliding window, so every row reads all its
+  // request's tokens. Empty: false in every layer.
   std::vector<bool> reads_all = {};
-  // By layer: everything is read there, and what is chosen there is read in
-  // the layers after it, up to the next such one. None: each layer chooses.
+  // By layer: attention reads all tokens, and later layers read this layer's
+  // choice, up to the next such layer. Empty: each layer chooses for itself.
   std::vector<bool> keeps = {};
 
-  // Null where the layer is dense.
+  // Null for a dense layer.
   const SelectProgram* ForLayer(int layer) const {
     return dense[static_cast<size_t>(layer)] ? nullptr : &program;
   }
@@ -47,25 +48,27 @@ struct Selector {
   bool KeepsLists(int layer) const {
     return reuses() && keeps[static_cast<size_t>(layer)];
   }
-  // The layer whose choice is read in `layer`, or -1: its own.
+  // The layer whose choice `layer` reads; -1: its own.
   int ReuseLayer(int layer) const;
 };
 
-// One parameter of a SPEC, and what it is where the SPEC says nothing.
+// One parameter of a SPEC and its default.
 struct SelectorParameter {
   std::string_view name;
   std::string_view value;  // the default
   ParameterRange range;
-  std::string_view meaning;  // with what `range` does not say of its values
+  std::string_view
+      meaning;  // and facts about its values that `range` does not express
 };
 
-// How a SPEC's summaries may be kept: what GetSummaryDtype reads.
+// The values of the parameter `summaries` (GetSummaryDtype).
 inline constexpr std::string_view kSummaryForms[] = {"auto", "fp8"};
-// A length of partitions in tokens: whatever divides a page of 32, or pages.
+// The greatest block length in tokens. A block length divides a page of 32, or
+// is a multiple of it.
 inline constexpr int64_t kMaxBlockTokens = int64_t{1} << 16;
 
-// The parameters of one SPEC, defaults filled in, as a selector reads them:
-// each is within its range (Check).
+// The parameters of one SPEC with defaults filled in. Selectors read them after
+// Check, so each is within its range.
 class SelectorValues {
  public:
   // REQUIRES: both outlive this.
@@ -73,19 +76,20 @@ class SelectorValues {
                  const SelectSpec& spec)
       : parameters_(parameters), spec_(spec) {}
 
-  // Whether every one is within its range, for a context of so many tokens.
+  // Fails if a parameter is out of its range, for a context of `context`
+  // tokens.
   Status Check(int64_t context) const;
-  // Whether an amount that is not 0 holds `least` tokens, which are `of_what`,
-  // of the longest context.
+  // Fails if an amount other than 0 has fewer than `least` tokens of the
+  // longest context. `of_what` names these tokens in the message.
   Status CheckAmount(std::string_view name, int64_t least,
                      std::string_view of_what, int64_t context) const;
 
-  // How messages begin, "--select quest:", and name one of them, "--select
-  // quest: budget".
+  // The beginning of messages, "--select quest:", and of messages about one
+  // parameter, "--select quest: budget".
   std::string Prefix() const;
   std::string Field(std::string_view name) const;
   bool Has(std::string_view name) const;
-  // As it is written. REQUIRES of all: `name` is one of the parameters.
+  // The text as written. REQUIRES of all: `name` is one of the parameters.
   std::string_view GetText(std::string_view name) const;
   Result<Amount> GetAmount(std::string_view name) const;
   Result<int> GetTokens(std::string_view name) const;
@@ -103,7 +107,7 @@ class SelectorValues {
   const SelectSpec& spec_;
 };
 
-// The parameter summaries: auto, the cache's own type, or fp8.
+// The parameter `summaries`: auto, which is the cache's own type, or fp8.
 Result<Dtype> GetSummaryDtype(const SelectorValues& values,
                               const SelectorShape& shape);
 
@@ -114,41 +118,40 @@ inline constexpr ParameterRange kSegmentRange =
     PowerOfTwoFrom(32, kMaxBlockTokens);
 inline constexpr ParameterRange kClusterRange = PowerOfTwoFrom(1, 32);
 inline constexpr ParameterRange kIterationsRange = TokensFrom(1, 100);
-// Reads the parameters segment, cluster and iterations, of these ranges, of
-// selectors that choose among clusters.
+// Reads the parameters segment, cluster and iterations, of the ranges above,
+// for selectors that choose among clusters.
 Status ReadClusters(const SelectorValues& values, const SelectorShape& shape,
                     SelectProgram& program);
 
-// One selector as people find it, in a file of its own: what it is called,
-// where it was published, and how its program follows from its parameters.
-// The parameters dense_layers and select_layers, where they are there, are
-// read by MakeSelector.
+// One selector in a file of its own: its name, its publication, and the
+// function from its parameters to its program. MakeSelector reads the
+// parameters dense_layers and select_layers if they exist.
 struct SelectorKind {
   std::string_view name;
   std::string_view title;   // one line
-  std::string_view source;  // paper or code, with what of it is followed
+  std::string_view source;  // paper or code, and which part of it is followed
   std::span<const SelectorParameter> parameters;
   Result<SelectProgram> (*make)(const SelectorValues& values,
                                 const SelectorShape& shape);
-  // Where a plain name is not what was published, and why: empty, or
-  // sentences.
+  // Sentences that say how a plain name differs from the publication, and why;
+  // or empty.
   std::string_view differs = {};
 };
 
-// All of them, by name.
+// All kinds, by name.
 std::span<const SelectorKind* const> AllSelectors();
 
-// What is wrong with a SPEC whatever the model: an unknown name or parameter,
-// told with the nearest right one.
+// Fails if a SPEC is wrong for every model: an unknown name or parameter. The
+// message suggests the nearest valid one.
 Status CheckSelectorSpelling(std::string_view spec);
 
-// Makes what a SPEC asks for. Fails, with the nearest right name, where the
-// name or a parameter is unknown, where a value is out of range, where a budget
-// holds no block, less than is forced or more than the context, where the model
-// lacks what the selector needs, and where no layer would read what is chosen;
-// never answers with another selector.
-// Of a share it is the longest context that is looked at.
-// Layers with a sliding window are dense: they read their window.
+// Makes the selector of a SPEC. Never makes another selector instead. Fails,
+// with the nearest valid name, if the name or a parameter is unknown. Fails if
+// a value is out of range, or if a budget holds no block, less than is forced
+// or more than the context. Fails if the model lacks a part that the selector
+// needs, or if no layer would read the choice. Shares are checked against the
+// longest context. Layers with a sliding window are dense: they read their
+// window.
 Result<Selector> MakeSelector(
     std::string_view spec, const SelectorShape& shape,
     std::span<const SelectorKind* const> kinds = AllSelectors());

@@ -1,4 +1,4 @@
-// What tests of selectors have in common: a model, and its refusals.
+// A model and its error messages, for tests of selectors.
 #ifndef WINNOW_SPARSE_SPEC_SELECTOR_CASE_H_
 #define WINNOW_SPARSE_SPEC_SELECTOR_CASE_H_
 

@@ -1,4 +1,4 @@
-// Answers held to a grammar: which tokens keep a text within it.
+// GrammarMatcher: finds the tokens that keep an answer within a grammar.
 #ifndef WINNOW_TEXT_GRAMMAR_GRAMMAR_H_
 #define WINNOW_TEXT_GRAMMAR_GRAMMAR_H_
 
@@ -21,59 +21,60 @@ struct WinnowVocabulary;
 namespace winnow {
 
 enum class GrammarKind : uint8_t {
-  kJsonSchema,  // the text is a value that the schema describes
-  kRegex,       // all of the text matches, in the syntax of Rust's `regex`
-  kChoice,      // `source` is a JSON list of strings; the text is one of them
-  kLark,        // Lark's syntax, as llguidance reads it
-  kToolCalls,   // what ToolCallGrammar makes
+  kJsonSchema,  // the text is a value of the schema
+  kRegex,       // the whole text matches, in the syntax of Rust's `regex`
+  kChoice,      // `source` is a JSON array of strings; the text is one of them
+  kLark,        // Lark's syntax as llguidance reads it
+  kToolCalls,   // the result of ToolCallGrammar
 };
 
 struct Grammar {
   GrammarKind kind = GrammarKind::kJsonSchema;
   std::string source;
-  // Of kJsonSchema: an expression of what may stand between a value's tokens,
-  // which white space alone matches; "": nothing may. Where it is not said, one
-  // space may, or one line end and what a pretty printer indents by: a small
-  // model that has no bound goes on with white space for ever.
+  // For kJsonSchema: a regular expression for the white space between a value's
+  // tokens; "" allows none. By default one space is allowed, or one line end
+  // with indentation. Without a bound, small models can write white space for
+  // ever.
   std::optional<std::string> white_space = {};
 };
 
-// What errors of Compile have where `white_space` is wrong.
+// Begins the error of Compile if `white_space` is wrong.
 inline constexpr std::string_view kWhiteSpaceComplaint =
     "the pattern of white space";
 
-// What a grammar may take; beyond it a grammar is refused, or a mask fails.
+// Resource limits. Compile refuses a grammar beyond them, or a mask fails.
 struct GrammarLimits {
   size_t max_bytes = size_t{256} << 10;  // of a source
-  // Nodes of regular expressions: made at the beginning, and for one mask.
+  // Nodes of regular expressions, for compiling and for one mask.
   uint64_t max_compile_work = 1'000'000;
   uint64_t max_mask_work = 100'000;
-  // Of what a matcher and its clones have learned: 1 to 2 KiB each.
+  // States that a matcher and its clones keep, of 1 to 2 KiB each.
   size_t max_states = 50'000;
-  // Of a thread's time for a mask, in the mean over a text.
+  // A thread's time for one mask, averaged over a text.
   uint64_t max_mask_us = 5'000;
 };
 
-// What stands before an answer. A decoder may take a space off a text's
-// beginning: the first token of an answer that begins one must bring it.
+// Whether an answer begins the text or follows other text. A decoder may drop a
+// space at a text's beginning, so the first token of an answer that begins one
+// must carry it.
 enum class AnswerPlace : uint8_t { kBeginsText, kFollowsText };
 
-// Where one text stands in its grammar. Owns what it has learned of it, in
-// common with its clones: all of them are used by one thread at a time.
+// A position of one text in its grammar. Owns the learned states together with
+// its clones, so one thread at a time uses all of them.
 class GrammarMatcher {
  public:
-  // At the same place, and on its own from there.
+  // A matcher at the same position that advances on its own.
   GrammarMatcher Clone() const;
 
-  // Sets bit i % 32 of word i / 32 where token i may come next: the text is
-  // then the beginning of one within the grammar, or, for a token that ends
-  // texts, one within it. Ids that the vocabulary lacks may not. Fails, with
-  // all bits 0, where no token may, and where the limits do not suffice; with
-  // kIo where memory does not.
+  // Sets bit i % 32 of word i / 32 if token i may come next. The text is then
+  // the beginning of a text of the grammar; before a token that ends texts, it
+  // is complete. Bits of ids that the vocabulary lacks are 0. Fails, with all
+  // bits 0, if no token may come next or the limits do not suffice. Fails with
+  // kIo if memory does not suffice.
   Status Mask(std::span<uint32_t> words);
-  // The token comes next. Fails where it may not.
+  // Appends the token. Fails if the token may not come next.
   Status Accept(int32_t token_id);
-  // Nothing may follow. Also where it has failed.
+  // True if nothing may follow, or if the matcher has failed.
   bool complete() const;
 
  private:
@@ -87,26 +88,26 @@ class GrammarMatcher {
       : handle_(std::move(handle)), max_bytes_(max_bytes) {}
 
   Handle handle_;
-  size_t max_bytes_;  // that what it learns may take
+  size_t max_bytes_;  // limit for the learned states
 };
 
-// What the tokens of a model spell, so that texts of them can be held to
-// grammars: byte-level vocabularies, those with byte tokens, and those whose
-// tokens are pieces of text or words with spaces between.
+// The spelling of a model's tokens, for holding texts to grammars. Supports
+// byte-level vocabularies, vocabularies with byte tokens, and vocabularies of
+// text pieces or of words with spaces between.
 //
-// Owns the vocabulary as trees of bytes, and nothing of the
-// tokenizer; moved, never copied. Compile may be called from several threads.
+// Owns the vocabulary as trees of bytes, and nothing of the tokenizer; moved,
+// never copied. Several threads may call Compile at once.
 class GrammarVocabulary {
  public:
-  // `vocab_size`: of the model's logits; `end_ids` end a text, none of them is
-  // text. Fails where the decoder gives no text token by token.
+  // `vocab_size` is that of the model's logits. `end_ids` end a text; none of
+  // them is text. Fails if the decoder cannot give text token by token.
   static Result<GrammarVocabulary> Create(const Tokenizer& tokenizer,
                                           int vocab_size,
                                           std::span<const int32_t> end_ids,
                                           const GrammarLimits& limits);
 
-  // A matcher at the beginning of a text. Fails where the grammar is wrong,
-  // too large, or no token may begin; with kIo where memory does not suffice.
+  // A matcher at the beginning of a text. Fails if the grammar is wrong or too
+  // large, or if no token may begin. Fails with kIo if memory does not suffice.
   Result<GrammarMatcher> Compile(
       const Grammar& grammar,
       AnswerPlace place = AnswerPlace::kBeginsText) const;

@@ -24,13 +24,13 @@ struct HeldSchema {
 enum class UnheldKeywords : uint8_t {
   kRefused,
   kLeftOut,
-  // And so are others, until what is left can be compiled to a grammar.
+  // As kLeftOut. Further keywords are left out until the rest compiles.
   kFitted,
 };
 
-// References are resolved within `schema` (RFC 6901, RFC 3986, "$id",
-// "$anchor"); no other document is read. Fails where one leads elsewhere or
-// nowhere, naming it, and where a keyword is refused, naming it and its place.
+// Resolves references within `schema` (RFC 6901, RFC 3986, "$id", "$anchor");
+// reads no other document. Fails, naming the reference, if one leads elsewhere
+// or nowhere. Fails, naming keyword and place, if a keyword is refused.
 Result<HeldSchema> HoldSchema(std::string_view schema, UnheldKeywords rest);
 
 }  // namespace winnow

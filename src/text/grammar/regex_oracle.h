@@ -1,4 +1,4 @@
-// A regular expression drawn at random, and what it matches, by an automaton
+// RegexOracle: a random regular expression and its matches, by an automaton
 // that shares nothing with the library under test.
 #ifndef WINNOW_TEXT_GRAMMAR_REGEX_ORACLE_H_
 #define WINNOW_TEXT_GRAMMAR_REGEX_ORACLE_H_
@@ -12,7 +12,7 @@
 namespace winnow {
 
 // Thompson's construction over the letters "abc". Every state leads to the end,
-// so a text is the beginning of a match where any state is left.
+// so a text begins a match exactly if any state is left.
 class RegexOracle {
  public:
   using States = std::set<int>;
@@ -32,7 +32,7 @@ class RegexOracle {
   };
   struct Edge {
     int from = 0, to = 0;
-    char letter = 0;  // 0: without one
+    char letter = 0;  // 0: an empty edge
   };
 
   int NewState() { return num_states_++; }

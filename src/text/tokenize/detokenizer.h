@@ -1,4 +1,4 @@
-// Tokens to text, one at a time.
+// Detokenizer: turns tokens into text, one at a time.
 #ifndef WINNOW_TEXT_TOKENIZE_DETOKENIZER_H_
 #define WINNOW_TEXT_TOKENIZE_DETOKENIZER_H_
 
@@ -17,55 +17,54 @@ namespace winnow {
 
 // The text that a token would add as the next one.
 struct TokenAddition {
-  std::string text;         // that would be certain: whole characters
-  std::string bytes;        // its own, whatever stands before it
-  bool is_skipped = false;  // no token, or a special one that is left out
+  std::string text;         // certain text: whole characters
+  std::string bytes;        // its own bytes, whatever stands before it
+  bool is_skipped = false;  // no token, or a special token that is left out
   bool is_open = false;     // more text would be held back behind it
 };
 
-// The text of one sequence while its tokens arrive. All that Push and Finish
-// returned, put together, equals Tokenizer::Decode of all ids; each piece is
-// whole UTF-8 characters. A token costs what its own text costs, however long
-// the sequence.
+// The text of one sequence while its tokens arrive. All results of Push and
+// Finish joined equal Tokenizer::Decode of all ids. Each piece consists of
+// whole UTF-8 characters. The cost of a token depends on its own text, not on
+// the sequence's length.
 //
-// Held back is what a later token can still change: the bytes of an unfinished
-// character; a last token that is spelled otherwise inside a text than at its
-// end. Byte tokens (<0xE6>) give each character with its last byte, and a
-// replacement character for each byte that belongs to none, as SentencePiece
-// does; Decode, as `tokenizers` does, replaces all bytes of such a run.
+// Text that a later token can still change is held back. That is an unfinished
+// character, or a last token that is spelled differently inside a text. Byte
+// tokens (<0xE6>) give each character with its last byte. A byte that belongs
+// to no character gives a replacement character, as in SentencePiece. Decode
+// replaces all bytes of such a run, as in `tokenizers`.
 //
-// Owns its state, and keeps the tokenizer's data alive; moved; copied by Clone.
+// Owns its state and keeps the tokenizer's data alive; moved; copied by Clone.
 // One thread at a time.
 class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens);
 
-  // At the same place, and on its own from there.
+  // A detokenizer at the same position that advances on its own.
   Detokenizer Clone() const;
 
-  // Goes on behind `ids`: what will come is Decode of all ids, less Decode of
-  // these. What that leaves of an unfinished character comes with its end. The
-  // cost does not grow with `ids`. Fails as Push. REQUIRES that nothing was
-  // pushed.
+  // Continues behind `ids`: later text is Decode of all ids, less Decode of
+  // `ids`. An unfinished character of `ids` comes with its last byte. The cost
+  // does not grow with `ids`. Fails as Push. REQUIRES: nothing was pushed.
   Status Follow(std::span<const int32_t> ids);
 
-  // Nothing stands before what comes next, and the decoder spells that
-  // otherwise than behind other text.
+  // True if nothing stands before the next token and the decoder spells it
+  // differently for that.
   bool begins() const;
 
-  // The decoder puts spaces between tokens, which are no token's own.
+  // True if the decoder puts spaces between tokens.
   bool puts_spaces() const;
 
   // The result that Push would have, and more. Changes nothing. Fails as Push.
   Result<TokenAddition> Peek(int32_t id) const;
 
-  // Takes the next id; returns the text that is now certain, often "". Ids
-  // without a token count as absent. Fails only where the tokenizer's decoder
+  // Takes the next id and returns the newly certain text, often "". An id
+  // without a token counts as absent. Fails only if the tokenizer's decoder
   // cannot decode (a broken tokenizer.json).
   Result<std::string> Push(int32_t id);
 
-  // Returns the rest. REQUIRES that it was not called before; nothing is
-  // pushed afterwards.
+  // Ends the text and returns the rest. REQUIRES: not called before. No Push
+  // may follow.
   Result<std::string> Finish();
 
  private:

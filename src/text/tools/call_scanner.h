@@ -1,4 +1,4 @@
-// CallScanner: one call at the beginning of a text that comes in pieces.
+// CallScanner: reads one call at the beginning of a text that comes in pieces.
 #ifndef WINNOW_TEXT_TOOLS_CALL_SCANNER_H_
 #define WINNOW_TEXT_TOOLS_CALL_SCANNER_H_
 
@@ -11,27 +11,26 @@ namespace winnow {
 
 struct ScannedCall {
   enum class State {
-    kOpen,  // more of the text may make it one
+    kOpen,  // more text may complete a call
     kCall,
-    kNone,  // it is none, whatever comes
+    kNone,  // no call, whatever follows
   };
   State state = State::kOpen;
-  // Of the text: behind the call, or, where there is none, behind what has been
-  // looked at.
+  // The offset behind the call; without a call, behind the text read so far.
   size_t end = 0;
   ToolCall call = {};
 };
 
-// For one call: a new one for the next.
+// For one call. The next call needs a new scanner.
 class CallScanner {
  public:
   virtual ~CallScanner() = default;
-  // `text`: what it was before, and what has come since. A byte is looked at
-  // once. REQUIRES: it was kOpen before.
+  // `text` is the text of the last call with more behind it. Each byte is read
+  // once. REQUIRES: the last result was kOpen.
   virtual ScannedCall Scan(std::string_view text) = 0;
 };
 
-// Whether `text` has `word` at `at`, or may have it when more has come.
+// True if `text` has `word` at `at`, or may have it when more text comes.
 inline bool MayHaveAt(std::string_view text, size_t at, std::string_view word) {
   const std::string_view rest = text.substr(at);
   return rest.starts_with(word) || word.starts_with(rest);

@@ -1,4 +1,4 @@
-// LiteralReader: values as Python or JSON spells them, written as JSON.
+// LiteralReader: reads Python or JSON literals and writes them as JSON.
 #ifndef WINNOW_TEXT_TOOLS_LITERAL_READER_H_
 #define WINNOW_TEXT_TOOLS_LITERAL_READER_H_
 
@@ -21,11 +21,11 @@ enum class LiteralKind : uint8_t {
 };
 
 // Reads literals, names and signs from the front of a text, past white space.
-// A literal is one of Python or of JSON: None and null, True and true, numbers
-// (no complex ones), strings (with escapes, raw, in three quotes, several in a
-// row; no bytes, none with expressions), lists, tuples and sets as arrays, and
-// dictionaries, whose keys are strings, numbers, truth values or None. Nothing
-// is computed: a sign before a number is all.
+// Constants are those of Python and JSON: None and null, True and true. Numbers
+// exclude complex ones. Strings may have escapes, be raw, have three quotes, or
+// follow one another; bytes and expressions are excluded. Lists, tuples and
+// sets become arrays. Keys of dictionaries are strings, numbers, truth values
+// or None. Nothing is computed, except a sign before a number.
 //
 // Views the text. A byte costs one step, and nesting is bounded
 // (kMaxCallDepth).
@@ -33,12 +33,13 @@ class LiteralReader {
  public:
   explicit LiteralReader(std::string_view text) : text_(text) {}
 
-  // Adds the next literal to `json`. None where there is none: what `json` has
-  // then is of no use.
+  // Appends the next literal to `json`. None if there is no literal; `json` is
+  // then undefined.
   std::optional<LiteralKind> TakeLiteral(std::string& json);
-  // The sign, if it comes next.
+  // Takes the sign if it comes next.
   bool Take(char sign);
-  // Letters, digits, "_", "-", "." and whatever is not ASCII; may be empty.
+  // Takes letters, digits, "_", "-", "." and characters beyond ASCII; may be
+  // empty.
   std::string_view TakeName();
   bool AtEnd();
 
@@ -67,14 +68,14 @@ class LiteralReader {
   size_t at_ = 0;
 };
 
-// The JSON of a text that is one literal, and white space.
+// A text that is one literal with white space around it, as JSON.
 struct Literal {
   LiteralKind kind = LiteralKind::kNull;
   std::string json;
 };
 std::optional<Literal> LiteralOf(std::string_view text);
 
-// As a string of JSON; bytes that are no UTF-8 are replaced.
+// The text as a JSON string. Bytes that are not UTF-8 are replaced.
 std::string QuotedJson(std::string_view text);
 
 }  // namespace winnow

@@ -1,4 +1,5 @@
-// Calls whose arguments stand between tags, as plain text.
+// ParameterCallScanner: calls whose arguments stand between tags, as plain
+// text.
 #ifndef WINNOW_TEXT_TOOLS_PARAMETER_CALLS_H_
 #define WINNOW_TEXT_TOOLS_PARAMETER_CALLS_H_
 
@@ -12,12 +13,11 @@
 
 namespace winnow {
 
-// From <function=NAME> to </function>, with any number of
-// <parameter=KEY>VALUE</parameter> between, and white space between all. A
-// value ends at the first </parameter> that is followed by a tag of the form,
-// so that it may hold one; a line end at its beginning and one at its end are
-// not part of it. Of a key that occurs twice the last value counts. </function>
-// may be missing where </tool_call> comes.
+// Reads <function=NAME>, any number of <parameter=KEY>VALUE</parameter>, and
+// </function>, with white space between. A value ends at the first </parameter>
+// that a tag of the form follows, so a value may contain one. One line end at
+// each end of a value is dropped. The last value of a repeated key counts.
+// </function> may be missing before </tool_call>.
 class ParameterCallScanner : public CallScanner {
  public:
   explicit ParameterCallScanner(std::shared_ptr<const ParameterTypes> types)
@@ -28,9 +28,9 @@ class ParameterCallScanner : public CallScanner {
  private:
   enum class Phase { kName, kBody, kKey, kValue, kAfterValue, kDone, kNone };
 
-  // One step; false where more text is needed.
+  // One step; false if more text is needed.
   bool Step(std::string_view text);
-  // The name that begins at begin_ and ends with ">".
+  // Reads the name that begins at begin_ and ends with ">".
   bool StepName(std::string_view text, std::string& name, Phase next);
   bool StepBody(std::string_view text);
   bool StepValue(std::string_view text);
@@ -39,12 +39,13 @@ class ParameterCallScanner : public CallScanner {
 
   const std::shared_ptr<const ParameterTypes> types_;
   Phase phase_ = Phase::kName;
-  size_t at_ = 0;     // what has been looked at
+  size_t at_ = 0;     // behind the text read so far
   size_t begin_ = 0;  // of the name, key or value
-  size_t end_ = 0;    // of the value, if it ends there
+  size_t end_ = 0;    // of the value, if the value ends there
   std::string name_;
   std::string key_;
-  std::vector<std::pair<std::string, std::string>> arguments_;  // values: JSON
+  std::vector<std::pair<std::string, std::string>>
+      arguments_;  // values as JSON
 };
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// Lark of one call whose parameters are written one by one.
+// Lark rules of one call whose parameters are written one by one.
 #ifndef WINNOW_TEXT_TOOLS_PARAMETER_GRAMMAR_H_
 #define WINNOW_TEXT_TOOLS_PARAMETER_GRAMMAR_H_
 
@@ -13,25 +13,26 @@
 
 namespace winnow {
 
-// What GrammarKind::kToolCalls is made of, as far as it has come.
+// The parts of a GrammarKind::kToolCalls grammar built so far.
 struct CallGrammar {
-  std::string rules = {};  // of Lark, a line each
-  // By the name that rules have behind "@".
+  std::string rules = {};  // Lark rules, a line each
+  // By the name that rules use behind "@".
   nlohmann::ordered_json schemas = nlohmann::ordered_json::object();
-  // What schemas may still take.
+  // Bytes left for schemas.
   size_t num_bytes_left = 0;
-  // What is not followed: "TOOL.properties.NAME.keyword".
+  // Keywords that the grammar does not hold: "TOOL.properties.NAME.keyword".
   std::vector<std::string> unheld = {};
 };
 
-// As a string of Lark.
+// The text as a Lark string.
 std::string QuotedLark(std::string_view text);
 
-// Adds what the expression that they return names; `number` is the tool's, in
-// these names. Of a form without tags a tool that describes no parameters has
-// none. What the form cannot follow of a schema is left open, and a parameter
-// is left out whose name it cannot write; they fail where that is required, and
-// where the tool's schema is no object's.
+// Add the rules named in the expression that they return. `number` is the
+// tool's number in these names. In a form without tags, a tool that describes
+// no parameters has none. Parts of a schema that the form cannot express are
+// left open. A parameter whose name the form cannot write is left out. Fail if
+// such a parameter is required, or if the tool's schema does not describe an
+// object.
 Result<std::string> ParameterTagCall(const CallableTool& tool, size_t number,
                                      const ParameterTypes& types,
                                      CallGrammar& grammar);

@@ -1,4 +1,4 @@
-// A tool's parameters one by one, for forms that write them one by one.
+// ParameterList: a tool's parameters, for forms that write them one by one.
 #ifndef WINNOW_TEXT_TOOLS_PARAMETER_LIST_H_
 #define WINNOW_TEXT_TOOLS_PARAMETER_LIST_H_
 
@@ -18,27 +18,27 @@ struct ToolParameter {
 };
 
 struct ParameterList {
-  // As the schema has them, then those that are required and not described.
+  // In the schema's order, then required ones that the schema does not
+  // describe.
   std::vector<ToolParameter> parameters;
-  // What their schemas may refer to, by the names that it has at the root.
+  // Targets of references in the schemas, by their names at the root.
   nlohmann::ordered_json definitions = nlohmann::ordered_json::object();
-  // The schema describes none and allows any.
+  // True if the schema describes no parameters and allows any.
   bool any = false;
-  // Keywords of the schema that ask more of an object than properties, which of
-  // them are required and whether there may be others.
+  // Keywords of the schema beyond properties, required and additional ones.
   std::vector<std::string> unheld = {};
 };
 
-// Calls with these parameters follow the tool's schema, but for what is
-// unheld, whatever follows each parameter's own. Fails where the schema is no
-// object's. REQUIRES: parameters_json is empty or HoldSchema's.
+// A call with these parameters follows the tool's schema, except for `unheld`,
+// if each value follows its own schema. Fails if the schema does not describe
+// an object. REQUIRES: parameters_json is empty or a result of HoldSchema.
 Result<ParameterList> ParametersOf(const CallableTool& tool);
 
-// Where all of a schema of HoldSchema's is a reference, what it refers to, with
-// the definitions.
+// If the whole of a HoldSchema schema is a reference, its target with the
+// definitions; otherwise the schema.
 nlohmann::ordered_json WithoutReference(nlohmann::ordered_json schema);
 
-// As messages show what a client wrote: in ASCII, and not all of what is long.
+// A client's value for messages: in ASCII, and shortened.
 std::string ShownJson(const nlohmann::ordered_json& value);
 
 }  // namespace winnow

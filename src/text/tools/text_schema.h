@@ -1,4 +1,4 @@
-// Which plain texts stand for the values of a schema that has strings.
+// TextSchema: the plain texts that stand for a string schema's values.
 #ifndef WINNOW_TEXT_TOOLS_TEXT_SCHEMA_H_
 #define WINNOW_TEXT_TOOLS_TEXT_SCHEMA_H_
 
@@ -12,23 +12,22 @@
 
 namespace winnow {
 
-// Either any text of so many characters, or one of a few.
+// Either any text within the length limits, or one of the constants.
 struct TextSchema {
   bool any_text = false;
   uint64_t min_length = 0;
   std::optional<uint64_t> max_length = {};
-  // Where any_text is not set.
+  // Used if any_text is false.
   std::vector<nlohmann::ordered_json> constants = {};
-  // Keywords of strings that a plain text is not held to.
+  // String keywords that a plain text cannot be held to.
   std::vector<std::string> unheld = {};
 };
 
-// Of "type" (with minLength and maxLength), "enum", "const", "anyOf", "allOf"
-// of one, and "$ref" into `definitions` ({"$defs": {...}}), of a schema as
-// HoldSchema gives it. Where texts may be any, the other types that the schema
-// has are without bounds, so that a text that reads as one of them is of the
-// schema too. Fails, saying what is in the way, where alternatives or types ask
-// for more than a plain text can be held to.
+// Reads "type" (with minLength and maxLength), "enum", "const", "anyOf",
+// "allOf" of one, and "$ref" into `definitions` ({"$defs": {...}}). REQUIRES:
+// `schema` is a result of HoldSchema. If any text is allowed, the schema's
+// other types must be unbounded, so that a text that reads as one of them is
+// valid too. Fails, naming the obstacle, if alternatives or types demand more.
 Result<TextSchema> TextSchemaOf(const nlohmann::ordered_json& schema,
                                 const nlohmann::ordered_json& definitions);
 

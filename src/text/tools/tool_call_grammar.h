@@ -1,4 +1,4 @@
-// Grammars of tool calls: an answer that is nothing else.
+// ToolCallGrammar: grammars of answers that consist of tool calls.
 #ifndef WINNOW_TEXT_TOOLS_TOOL_CALL_GRAMMAR_H_
 #define WINNOW_TEXT_TOOLS_TOOL_CALL_GRAMMAR_H_
 
@@ -22,16 +22,16 @@ struct HeldCalls {
   std::vector<std::string> unheld = {};
 };
 
-// Calls of one of `tools` after the other, as ToolCallParser reads them; with
-// `one_call` one. `tokenizer` says which of the form's markers are special
-// tokens, and whether it has those of the form's newer spelling. Forms that
-// write parameters one by one write those that the schema describes, in its
-// order. What neither JSON's grammar nor the form can follow of a schema is
-// left open and named. With `otherwise` the answer is calls or what that
-// grammar says; of kBareObject then one call. Fails where the schemas take more
-// than `max_bytes`, where a reference in one leads out of it, and where the
-// form has no way to write what one requires.
-// REQUIRES: at least one tool; `otherwise` is no calls.
+// A grammar of calls to `tools`, one after another, in the form that
+// ToolCallParser reads; one call with `one_call`. `tokenizer` shows which
+// markers are special tokens, and whether the form's newer spelling exists. A
+// form that writes parameters one by one writes the described ones, in the
+// schema's order. Parts of a schema that neither JSON's grammar nor the form
+// can hold are left open and named in `unheld`. With `otherwise` the answer is
+// calls or a text of that grammar; kBareObject then has one call. Fails if the
+// schemas take more than `max_bytes`, if a reference leads out of one, or if
+// the form cannot write a required part. REQUIRES: at least one tool;
+// `otherwise` is not kToolCalls.
 Result<HeldCalls> ToolCallGrammar(ToolCallFormat format,
                                   std::span<const CallableTool> tools,
                                   bool one_call, const Tokenizer& tokenizer,

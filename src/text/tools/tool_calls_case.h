@@ -1,5 +1,4 @@
-// What tests of tool calls have in common: answers taken apart, whole and in
-// pieces, and shown as one line.
+// ToolCallsCase: answers parsed whole and in pieces, for tests of tool calls.
 #ifndef WINNOW_TEXT_TOOLS_TOOL_CALLS_CASE_H_
 #define WINNOW_TEXT_TOOLS_TOOL_CALLS_CASE_H_
 
@@ -16,8 +15,8 @@ std::vector<AnswerPart> PartsOf(ToolCallFormat format,
                                 const std::vector<std::string>& pieces,
                                 CallPlaces places = CallPlaces::kBesideText);
 
-// The parts as one line: text in quotes, calls as NAME(ARGUMENTS). Texts that
-// follow one another are one.
+// The parts as one line: text in quotes, calls as NAME(ARGUMENTS). Adjacent
+// texts are joined.
 std::string Shown(const std::vector<AnswerPart>& parts);
 
 // A text, and its parts as they are shown.
@@ -26,8 +25,7 @@ struct ToolCallsCase {
   std::string parsed;
 };
 
-// Wherever `text` is cut, once and byte by byte and at random, its parts are
-// those of the whole.
+// Expects equal parts wherever `text` is cut: once, byte by byte and at random.
 void ExpectTheSameInPieces(ToolCallFormat format,
                            std::span<const CallableTool> tools,
                            const std::string& text,
