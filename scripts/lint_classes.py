@@ -21,6 +21,8 @@ MANY_METHODS = {
     ("bench", "BenchRequests"): CUT,
     ("bench", "BenchSparse"): CUT,
     ("engine", "DiskPrefixes"): CUT,
+    ("engine", "Engine"): "the door of all callers: 15 are one-line accessors",
+    ("engine", "Residency"): "one door to five tiers: most are one-line calls",
     ("engine", "RequestSlots"): CUT,
     ("engine", "Runner"): CUT,
     ("engine", "SelectorSet"): CUT,
