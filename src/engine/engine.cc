@@ -19,8 +19,8 @@ Engine::Engine(Backend& backend, const Model& model,
                .max_model_len = options.max_model_len,
                .num_selectors = static_cast<int>(options.selectors.size()),
                .num_pages = num_pages_,
-               .page_bytes =
-                   kPageTokens * KvBytesPerToken(model.config(), model.dtype()),
+               .page_bytes = kPageTokens *
+                             KvBytesPerToken(model.config(), model.dtypes().kv),
                .scores_prompts = options.max_scored_rows > 0}),
       cache_(std::move(cache)),
       host_(std::move(host)),

@@ -127,7 +127,7 @@ class Engine {
   int max_model_len() const { return options_.max_model_len; }
   int max_watched_requests() const { return options_.max_watched_requests; }
   int64_t device_kv_bytes() const;
-  Dtype kv_dtype() const { return model_.dtype(); }
+  Dtype kv_dtype() const { return model_.dtypes().kv; }
   // By what pages are copied back or computed again, as it is known by now.
   RestoreRates restore_rates() const;
   // How steps kept to options.max_step_ms, and what counts as foretold.

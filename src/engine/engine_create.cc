@@ -18,7 +18,7 @@ Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
   const ModelConfig& config = model.config();
   DeviceCacheOptions cache;
   cache.format =
-      MakeHeadBlockFormat(model.dtype(), config.head_dim, config.head_dim);
+      MakeHeadBlockFormat(model.dtypes().kv, config.head_dim, config.head_dim);
   cache.format.slot_tokens = slot_tokens.value_or(kPageTokens);
   cache.num_layers = config.num_layers;
   cache.num_kv_heads = config.num_kv_heads;
@@ -72,6 +72,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(
     std::unique_ptr<DiskStore> disk) {
   ASSIGN_OR_RETURN(const EngineOptions options,
                    ResolveOptions(given, model.config()));
+  RETURN_IF_ERROR(CheckDtypes(model.dtypes()));
   const RunnerOptions runner_options = RunnerOptionsOf(options);
   // The device's first: the host's takes of what that leaves.
   ASSIGN_OR_RETURN(const int64_t num_pages,

@@ -44,9 +44,9 @@ Result<std::unique_ptr<BenchLayerProducts>> BenchLayerProducts::Create(
       bench->logits_,
       bench->memory_.Take(Dtype::kFloat32,
                           {logit_rows, model.config().vocab_size}));
-  ASSIGN_OR_RETURN(
-      bench->gated_,
-      bench->memory_.Take(model.dtype(), {rows, bench->views_.gate.dim(1)}));
+  ASSIGN_OR_RETURN(bench->gated_,
+                   bench->memory_.Take(model.dtypes().compute,
+                                       {rows, bench->views_.gate.dim(1)}));
   RETURN_IF_ERROR(bench->Fill());
   return bench;
 }
@@ -56,12 +56,13 @@ Status BenchLayerProducts::Fill() {
   const int64_t widest =
       std::max({2 * views_.gate.dim(1), views_.q.dim(1), views_.normed.dim(1)});
   BenchMemory numbers(backend_);
-  ASSIGN_OR_RETURN(const View random,
-                   numbers.TakeRandom(model_.dtype(), {rows_ * widest}));
+  ASSIGN_OR_RETURN(
+      const View random,
+      numbers.TakeRandom(model_.dtypes().compute, {rows_ * widest}));
   const auto fill = [&](const View& first, int64_t columns) {
     const int64_t count = rows_ * columns;
     backend_.Copy(numbers.queue(), random.Slice(0, count),
-                  MakeView(first.data, model_.dtype(), {count}));
+                  MakeView(first.data, model_.dtypes().compute, {count}));
   };
   fill(views_.normed, views_.normed.dim(1));
   fill(views_.attended, views_.attended.dim(1));
@@ -180,9 +181,11 @@ double BenchLayerProducts::bytes(Product product) const {
   const bool is_float = adds || product == Product::kLogits;
   if (product == Product::kGateUp) columns /= 2;
   const double in = product == Product::kOutput || product == Product::kDown
-                        ? DtypeBytes(model_.dtype())
+                        ? DtypeBytes(model_.dtypes().compute)
                         : 4;
-  const double out = adds ? 8 : is_float ? 4 : DtypeBytes(model_.dtype());
+  const double out = adds       ? 8
+                     : is_float ? 4
+                                : DtypeBytes(model_.dtypes().compute);
   return bytes + static_cast<double>(rows * matrices[0].dim(1)) * in +
          static_cast<double>(rows * columns) * out;
 }
@@ -198,12 +201,12 @@ double BenchLayerProducts::flops(Product product) const {
 
 double BenchLayerProducts::rms_norm_bytes() const {
   return static_cast<double>(hidden_.num_elements()) *
-         (4 + DtypeBytes(model_.dtype()));
+         (4 + DtypeBytes(model_.dtypes().compute));
 }
 
 double BenchLayerProducts::gated_act_bytes() const {
   return 3.0 * static_cast<double>(rows_ * views_.gate.dim(1)) *
-         DtypeBytes(model_.dtype());
+         DtypeBytes(model_.dtypes().compute);
 }
 
 }  // namespace winnow

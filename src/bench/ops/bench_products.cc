@@ -57,7 +57,8 @@ double ProductFlops(const Model& model, int64_t rows, int64_t logit_rows) {
 }
 
 size_t BenchProducts::RowsBytes(int64_t num_columns) const {
-  return static_cast<size_t>(rows_ * num_columns * DtypeBytes(model_->dtype()));
+  return static_cast<size_t>(rows_ * num_columns *
+                             DtypeBytes(model_->dtypes().compute));
 }
 
 Result<BenchProducts> BenchProducts::Create(Backend& backend,
@@ -89,12 +90,13 @@ void BenchProducts::Run() {
     for (const View& weight : group) {
       LinearPart part;
       part.weight = weight;
-      part.out = out_.At(offset, model_->dtype(), {rows_, weight.dim(0)});
+      part.out =
+          out_.At(offset, model_->dtypes().compute, {rows_, weight.dim(0)});
       parts.push_back(part);
       offset += RowsBytes(weight.dim(0));
     }
     LinearArgs args;
-    args.x = in_.At(0, model_->dtype(), {rows_, group[0].dim(1)});
+    args.x = in_.At(0, model_->dtypes().compute, {rows_, group[0].dim(1)});
     args.parts = parts;
     backend_->Linear(*queue_, args);
   });

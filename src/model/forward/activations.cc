@@ -38,7 +38,7 @@ Activations::Widths Activations::WidthsOf(const Model& model) {
           .kv = int64_t{config.num_kv_heads} * config.head_dim,
           .intermediate = config.intermediate_size,
           .rotary = config.rope.rotary_dim,
-          .dtype = model.dtype()};
+          .dtype = model.dtypes().compute};
 }
 
 size_t Activations::Place(const Widths& widths, const Limits& rows,

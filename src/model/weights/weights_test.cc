@@ -76,7 +76,7 @@ TEST(WeightsTest, EveryRoleHasItsTensor) {
   WriteTinyModel(qwen, folder.path(), {});
   const Model model = Model::Load(folder.path(), {}).value();
   const Weights& weights = model.weights();
-  EXPECT_EQ(model.dtype(), Dtype::kFloat32);
+  EXPECT_EQ(model.dtypes().compute, Dtype::kFloat32);
   EXPECT_EQ(weights.copied_bytes(), 0);
   EXPECT_EQ(weights.mapped_bytes(), weights.num_parameters() * 4);
   const auto expect = [&](const View& view, const std::string& name) {
@@ -138,7 +138,7 @@ TEST(WeightsTest, AnotherDtypeIsACopyAndCounted) {
   const TemporaryFolder folder("weights");
   WriteTinyModel(llama, folder.path(), {.dtype = Dtype::kBFloat16});
   const Model stored = Model::Load(folder.path(), {}).value();
-  EXPECT_EQ(stored.dtype(), Dtype::kBFloat16);
+  EXPECT_EQ(stored.dtypes().compute, Dtype::kBFloat16);
   EXPECT_EQ(stored.weights().copied_bytes(), 0);
   ExpectHolds<BFloat16>(stored.weights().layers[1].q, q);
 
