@@ -109,7 +109,7 @@ Result<nlohmann::ordered_json> ProductRow(Backend& backend, const Model& model,
                                           Roofs& roofs) {
   ASSIGN_OR_RETURN(BenchProducts products,
                    BenchProducts::Create(backend, model, num_rows));
-  const View& head = model.weights().lm_head;
+  const WeightMatrix& head = model.weights().lm_head;
   const int64_t head_bytes = head.num_bytes();
   Case op;
   op.op = fmt::format("Linear, all layers, {} rows", num_rows);

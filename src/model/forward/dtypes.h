@@ -7,7 +7,7 @@
 
 namespace winnow {
 
-// Weights have the type that they are computed in.
+// Weights have types of their own (WeightMatrix).
 struct Dtypes {
   Dtype compute = Dtype::kBFloat16;  // activations, q and attention's output
   Dtype kv = Dtype::kBFloat16;       // K and V on every tier
