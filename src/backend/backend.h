@@ -31,6 +31,7 @@
 #include "backend/contract/slot_table.h"
 #include "backend/contract/step.h"
 #include "backend/contract/summary_table.h"
+#include "backend/contract/weight_matrix.h"
 #include "base/result.h"
 #include "tensor/buffer.h"
 
@@ -88,9 +89,9 @@ struct GatedActArgs {
 
 // out = x W^T + b for one of the products that share an input.
 struct LinearPart {
-  View weight;  // [out, in]
-  View bias;    // [out] of weight's dtype, or empty
-  View out;     // [rows, out]: f32, or x's dtype (rounded once)
+  WeightMatrix weight;  // [out, in], kDense
+  View bias;            // [out] of weight's dtype, or empty
+  View out;             // [rows, out]: f32, or x's dtype (rounded once)
 };
 
 struct LinearArgs {
@@ -106,9 +107,10 @@ struct LinearArgs {
   // answers are those of the ops in turn, to the bit.
   // RmsNorm of float32 rows [rows, in], whose out is x. Overlaps no output.
   std::optional<RmsNormArgs> norm = {};
-  // GatedAct of two parts' outs, of x's dtype and without a residual; out has
-  // that dtype too. What gate and up hold afterwards, but where out is gate,
-  // is not said.
+  // GatedAct of the outs, of x's dtype and without a residual; out has that
+  // dtype too. Either two parts make gate and up, or one makes gate's columns
+  // and then up's. What gate and up hold afterwards, but where out is gate, is
+  // not said.
   std::optional<GatedActArgs> gated_act = {};
 };
 

@@ -23,15 +23,39 @@ void CheckAround(const LinearArgs& args) {
   }
   if (!args.gated_act) return;
   const GatedActArgs& act = *args.gated_act;
-  CHECK(args.parts.size() == 2 && args.residual.empty(), "parts={} residual {}",
+  CHECK(args.parts.size() <= 2 && args.residual.empty(), "parts={} residual {}",
         args.parts.size(), ToString(args.residual));
-  CHECK(SameRows(args.parts[0].out, act.gate) &&
-            SameRows(args.parts[1].out, act.up) &&
+  const bool joined = args.parts.size() == 1;
+  const View& first = args.parts.front().out;
+  const int64_t size = act.gate.dim(1);
+  CHECK(!joined || first.dim(1) == 2 * size, "gate {} in out {} of one part",
+        ToString(act.gate), ToString(first));
+  const View gate = joined ? first.Columns(0, size) : first;
+  const View up = joined ? first.Columns(size, size) : args.parts[1].out;
+  CHECK(SameRows(gate, act.gate) && SameRows(up, act.up) &&
             act.gate.dtype == args.x.dtype && act.up.dtype == args.x.dtype &&
             act.out.dtype == args.x.dtype,
-        "x {} parts {} and {}, gate {} up {} out {}", ToString(args.x),
-        ToString(args.parts[0].out), ToString(args.parts[1].out),
-        ToString(act.gate), ToString(act.up), ToString(act.out));
+        "x {} made {} and {}, gate {} up {} out {}", ToString(args.x),
+        ToString(gate), ToString(up), ToString(act.gate), ToString(act.up),
+        ToString(act.out));
+}
+
+// The shapes and dtypes of one part.
+void CheckPart(const View& x, const LinearPart& part) {
+  const WeightMatrix& weight = part.weight;
+  CHECK(weight.format == WeightFormat::kDense, "weight {} must be dense",
+        ToString(weight));
+  CHECK(BrokenRule(weight).empty(), "{}", BrokenRule(weight));
+  CHECK(weight.columns == x.dim(1) && weight.codes.dtype == x.dtype,
+        "x {} weight {}", ToString(x), ToString(weight));
+  CHECK(part.out.dim(0) == x.dim(0) && part.out.dim(1) == weight.rows,
+        "x {} weight {} out {}", ToString(x), ToString(weight),
+        ToString(part.out));
+  CHECK(part.out.dtype == Dtype::kFloat32 || part.out.dtype == x.dtype,
+        "x {} out {}", ToString(x), ToString(part.out));
+  CHECK(part.bias.empty() || (part.bias.dim(0) == weight.rows &&
+                              part.bias.dtype == weight.codes.dtype),
+        "weight {} bias {}", ToString(weight), ToString(part.bias));
 }
 
 }  // namespace
@@ -39,21 +63,7 @@ void CheckAround(const LinearArgs& args) {
 void CheckLinear(const LinearArgs& args) {
   CHECK(!args.parts.empty());
   CheckAround(args);
-  for (const LinearPart& part : args.parts) {
-    CHECK(part.weight.dim(1) == args.x.dim(1), "x {} weight {}",
-          ToString(args.x), ToString(part.weight));
-    CHECK(part.weight.dtype == args.x.dtype, "x {} weight {}", ToString(args.x),
-          ToString(part.weight));
-    CHECK(part.out.dim(0) == args.x.dim(0) &&
-              part.out.dim(1) == part.weight.dim(0),
-          "x {} weight {} out {}", ToString(args.x), ToString(part.weight),
-          ToString(part.out));
-    CHECK(part.out.dtype == Dtype::kFloat32 || part.out.dtype == args.x.dtype,
-          "x {} out {}", ToString(args.x), ToString(part.out));
-    CHECK(part.bias.empty() || (part.bias.dim(0) == part.weight.dim(0) &&
-                                part.bias.dtype == part.weight.dtype),
-          "weight {} bias {}", ToString(part.weight), ToString(part.bias));
-  }
+  for (const LinearPart& part : args.parts) CheckPart(args.x, part);
   if (args.residual.empty()) return;
   const View& out = args.parts[0].out;
   CHECK(args.parts.size() == 1 && out.dtype == Dtype::kFloat32,

@@ -66,7 +66,7 @@ Result<EngineOptions> EngineOptionsOf(const BenchCell& cell,
   options.prefix_caching = false;  // Every round reads its prompts anew.
   options.max_model_len = static_cast<int>(tokens);
   options.device_kv_bytes = cell.batch * PagesFor(tokens) * kPageTokens *
-                            KvBytesPerToken(model.config(), model.dtype());
+                            KvBytesPerToken(model.config(), model.dtypes().kv);
   if (cell.select != "dense") options.selectors = {cell.select};
   return ResolveOptions(options, model.config());
 }

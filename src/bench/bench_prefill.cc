@@ -55,7 +55,7 @@ Result<int> RunBenchPrefill(const BenchFlags& flags) {
   const bool prints = !flags.engine.json;
   if (prints) {
     Print(fmt::format("{}, {}\n{}", backend.attributes().description,
-                      DtypeName(model.dtype()), PromptHeader()));
+                      DtypeName(model.dtypes().compute), PromptHeader()));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const PromptCell& cell : cells) {
@@ -69,7 +69,7 @@ Result<int> RunBenchPrefill(const BenchFlags& flags) {
   const nlohmann::ordered_json report = {
       {"model", ModelName(flags)},
       {"device", backend.attributes().description},
-      {"dtype", DtypeName(model.dtype())},
+      {"dtype", DtypeName(model.dtypes().compute)},
       {"rounds", flags.rounds},
       {"cells", std::move(rows)}};
   const int indent = flags.engine.json_file.empty() ? -1 : 2;

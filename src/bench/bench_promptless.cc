@@ -10,9 +10,10 @@ Result<std::unique_ptr<PromptlessBackend>> PromptlessBackend::Create(
       new PromptlessBackend(std::move(real)));
   const ModelConfig& config = model.config();
   for (View* const view : {&backend->k_, &backend->v_}) {
-    ASSIGN_OR_RETURN(*view, backend->memory_.TakeRandom(
-                                model.dtype(), {max_rows, config.num_kv_heads,
-                                                config.head_dim}));
+    ASSIGN_OR_RETURN(*view,
+                     backend->memory_.TakeRandom(
+                         model.dtypes().compute,
+                         {max_rows, config.num_kv_heads, config.head_dim}));
   }
   return backend;
 }

@@ -13,7 +13,7 @@ namespace winnow {
 
 int64_t BenchRequests::LayerBytes(const Shape& shape) {
   return shape.batch * PagesFor(shape.context_tokens) * shape.num_kv_heads *
-         MakeHeadBlockFormat(shape.dtype, shape.head_dim, shape.head_dim)
+         MakeHeadBlockFormat(shape.dtypes.kv, shape.head_dim, shape.head_dim)
              .head_block_bytes;
 }
 
@@ -48,7 +48,7 @@ Status BenchRequests::MakeProgram() {
                                    .num_q_heads = shape_.num_q_heads,
                                    .num_kv_heads = shape_.num_kv_heads,
                                    .head_dim = shape_.head_dim,
-                                   .kv_dtype = shape_.dtype,
+                                   .kv_dtype = shape_.dtypes.kv,
                                    .max_context_tokens =
                                        static_cast<int>(shape_.context_tokens),
                                    .windows = {0}}));
@@ -70,7 +70,7 @@ Status BenchRequests::MakeProgram() {
 // Of a layer's page: K and V, and summaries where they lie beside these.
 int64_t BenchRequests::layer_block_bytes() const {
   int64_t head_bytes =
-      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim)
+      MakeHeadBlockFormat(shape_.dtypes.kv, shape_.head_dim, shape_.head_dim)
           .head_block_bytes;
   if (shape_.summary_place == SummaryPlace::kBesideKv) {
     head_bytes += summaries_.layout.head_bytes;
@@ -81,7 +81,7 @@ int64_t BenchRequests::layer_block_bytes() const {
 Status BenchRequests::TakeKv() {
   const int64_t pages = PagesFor(shape_.context_tokens);
   cache_.format =
-      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+      MakeHeadBlockFormat(shape_.dtypes.kv, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
   const int64_t kv_blocks = shape_.batch * pages;
   const bool by_layer = shape_.pool_order == PoolOrder::kLayerMajor;
@@ -95,9 +95,9 @@ Status BenchRequests::TakeKv() {
   }
   ASSIGN_OR_RETURN(
       const View layer_blocks,
-      memory_.TakeRandom(shape_.dtype,
+      memory_.TakeRandom(shape_.dtypes.kv,
                          {shape_.num_layers, kv_blocks,
-                          layer_block_bytes() / DtypeBytes(shape_.dtype)}));
+                          layer_block_bytes() / DtypeBytes(shape_.dtypes.kv)}));
   cache_.layer_blocks = layer_blocks.data;
   std::vector<uint32_t> table(static_cast<size_t>(kv_blocks));
   std::iota(table.begin(), table.end(), 0u);
@@ -135,15 +135,16 @@ Status BenchRequests::TakeRows() {
   const int64_t q_heads = shape_.num_q_heads, kv_heads = shape_.num_kv_heads;
   const int64_t dim = shape_.head_dim, all_rows = batch * rows;
   const int64_t queries = shape_.prefill_rows ? 1 : shape_.num_layers;
+  ASSIGN_OR_RETURN(q_, memory_.TakeRandom(shape_.dtypes.compute,
+                                          {queries, all_rows, q_heads, dim}));
   ASSIGN_OR_RETURN(
-      q_, memory_.TakeRandom(shape_.dtype, {queries, all_rows, q_heads, dim}));
-  ASSIGN_OR_RETURN(out_, memory_.Take(shape_.dtype, {all_rows, q_heads, dim}));
-  ASSIGN_OR_RETURN(inputs_.q,
-                   memory_.TakeRandom(shape_.dtype, {all_rows, q_heads, dim}));
-  ASSIGN_OR_RETURN(inputs_.k,
-                   memory_.TakeRandom(shape_.dtype, {all_rows, kv_heads, dim}));
-  ASSIGN_OR_RETURN(inputs_.v,
-                   memory_.TakeRandom(shape_.dtype, {all_rows, kv_heads, dim}));
+      out_, memory_.Take(shape_.dtypes.compute, {all_rows, q_heads, dim}));
+  ASSIGN_OR_RETURN(inputs_.q, memory_.TakeRandom(shape_.dtypes.compute,
+                                                 {all_rows, q_heads, dim}));
+  ASSIGN_OR_RETURN(inputs_.k, memory_.TakeRandom(shape_.dtypes.compute,
+                                                 {all_rows, kv_heads, dim}));
+  ASSIGN_OR_RETURN(inputs_.v, memory_.TakeRandom(shape_.dtypes.compute,
+                                                 {all_rows, kv_heads, dim}));
   // No rotation: q, which is rotated in place, stays what it is.
   std::vector<float> cos_sin(static_cast<size_t>(all_rows * dim));
   for (int64_t i = 0; i < all_rows * dim; ++i) {
@@ -273,7 +274,7 @@ void BenchRequests::ReadEverything(int layer) {
 }
 
 double BenchRequests::head_bytes() const {
-  return static_cast<double>(shape_.head_dim) * DtypeBytes(shape_.dtype);
+  return static_cast<double>(shape_.head_dim) * DtypeBytes(shape_.dtypes.kv);
 }
 
 double BenchRequests::append_bytes() const {

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "bench/roofs/bench_memory.h"
+#include "model/forward/dtypes.h"
 
 namespace winnow {
 
@@ -34,7 +35,7 @@ class BenchRequests {
     int num_q_heads = 0;
     int num_kv_heads = 0;
     int head_dim = 0;
-    Dtype dtype = Dtype::kBFloat16;  // of KV, q and out
+    Dtypes dtypes = {};  // of KV, and of q and out
     int batch = 1;
     int64_t context_tokens = 0;
     int num_layers = 1;

@@ -50,7 +50,7 @@ Status BenchRequests::TakeFixed() {
       MakeFixedLayout(program_, {.num_q_heads = shape_.num_q_heads,
                                  .num_kv_heads = shape_.num_kv_heads,
                                  .k_dim = shape_.head_dim,
-                                 .q_dtype = shape_.dtype});
+                                 .q_dtype = shape_.dtypes.compute});
   if (fixed_.layout.num_lists == 0) return Ok{};
   ASSIGN_OR_RETURN(
       step_.num_prompt_tokens,
@@ -70,11 +70,11 @@ Status BenchRequests::TakeFixed() {
   fixed_.slot_stride_bytes = shape_.num_kv_heads * fixed_.layout.queries_bytes;
   fixed_stride_bytes_ = shape_.batch * fixed_.slot_stride_bytes;
   // Queries that no step has kept are any numbers.
-  ASSIGN_OR_RETURN(
-      const View slots,
-      memory_.TakeRandom(
-          shape_.dtype,
-          {shape_.num_layers, fixed_stride_bytes_ / DtypeBytes(shape_.dtype)}));
+  ASSIGN_OR_RETURN(const View slots,
+                   memory_.TakeRandom(shape_.dtypes.compute,
+                                      {shape_.num_layers,
+                                       fixed_stride_bytes_ /
+                                           DtypeBytes(shape_.dtypes.compute)}));
   fixed_.slots = slots.data;
   order.resize(batch);
   ASSIGN_OR_RETURN(fixed_.slot_of_request, memory_.TakeRows(order, 1));

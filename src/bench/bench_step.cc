@@ -98,7 +98,7 @@ nlohmann::ordered_json Report(const BenchFlags& flags, const BenchCell& cell,
   const auto median = [&](auto figure) { return MedianOf(rounds, figure); };
   return {
       {"model", ModelName(flags)},
-      {"dtype", DtypeName(model.dtype())},
+      {"dtype", DtypeName(model.dtypes().compute)},
       {"batch", cell.batch},
       {"prompt_tokens", cell.context_tokens},
       {"generated_tokens", flags.generated_tokens},
@@ -204,7 +204,7 @@ Result<int> RunOnGpu(const BenchFlags& flags) {
   const bool prints = !flags.engine.json;
   if (prints) {
     Print(fmt::format("{}, {}\n{}", backend->attributes().description,
-                      DtypeName(model.dtype()), DeviceStepHeader()));
+                      DtypeName(model.dtypes().compute), DeviceStepHeader()));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const BenchCell& cell : cells) {
@@ -218,7 +218,7 @@ Result<int> RunOnGpu(const BenchFlags& flags) {
   RETURN_IF_ERROR(
       WriteReport(flags, {{"model", ModelName(flags)},
                           {"device", backend->attributes().description},
-                          {"dtype", DtypeName(model.dtype())},
+                          {"dtype", DtypeName(model.dtypes().compute)},
                           {"rounds", flags.rounds},
                           {"generated_tokens", flags.generated_tokens},
                           {"cells", std::move(rows)}}));
@@ -241,7 +241,7 @@ Result<int> RunOnCpu(const BenchFlags& flags, const BenchCell& cell) {
   const int64_t tokens =
       int64_t{cell.context_tokens} + flags.generated_tokens + 1;
   options.device_kv_bytes = cell.batch * PagesFor(tokens) * kPageTokens *
-                            KvBytesPerToken(model.config(), model.dtype());
+                            KvBytesPerToken(model.config(), model.dtypes().kv);
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(*backend, model, options));
   ASSIGN_OR_RETURN(const std::vector<Round> rounds,

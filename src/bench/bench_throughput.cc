@@ -244,7 +244,7 @@ Result<int> RunBenchThroughput(const BenchFlags& flags) {
   const bool prints = !flags.engine.json;
   if (prints) {
     Print(fmt::format("{}, {}\n{}", backend->attributes().description,
-                      DtypeName(model.dtype()), Header(bench.asks())));
+                      DtypeName(model.dtypes().compute), Header(bench.asks())));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const BenchCell& cell : cells) {
@@ -257,7 +257,7 @@ Result<int> RunBenchThroughput(const BenchFlags& flags) {
   const nlohmann::ordered_json report = {
       {"model", ModelName(flags)},
       {"device", backend->attributes().description},
-      {"dtype", DtypeName(model.dtype())},
+      {"dtype", DtypeName(model.dtypes().compute)},
       {"rounds", flags.rounds},
       {"generated_tokens", flags.generated_tokens},
       {"cells", std::move(rows)}};

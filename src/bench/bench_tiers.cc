@@ -109,7 +109,7 @@ Status TiersBench::ReadTokens() {
 
 Result<std::unique_ptr<DiskStore>> TiersBench::OpenDisk() const {
   const int64_t piece_bytes =
-      kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+      kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   const int64_t num_pieces =
       int64_t{cell_.batch} * PagesFor(cell_.context_tokens);
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
@@ -236,7 +236,7 @@ Result<Json> TiersBench::Run() {
   ASSIGN_OR_RETURN(lookup_, BenchFetch::Create(
                                 *backend_, {.num_kv_heads = config.num_kv_heads,
                                             .head_dim = config.head_dim,
-                                            .dtype = model_->dtype(),
+                                            .kv_dtype = model_->dtypes().kv,
                                             .num_requests = cell_.batch,
                                             .picks_a_request = kLookupPicks,
                                             .slot_tokens = slot_tokens_}));
@@ -248,7 +248,7 @@ Result<Json> TiersBench::Run() {
   for (const auto& side : sides_) rows.push_back(RowOf(*side));
   return Json{{"model", ModelName(flags_)},
               {"device", backend_->attributes().description},
-              {"dtype", DtypeName(model_->dtype())},
+              {"dtype", DtypeName(model_->dtypes().compute)},
               {"select", cell_.select},
               {"context", cell_.context_tokens},
               {"random_kv", flags_.prompt_file.empty()},

@@ -12,7 +12,7 @@ Engine::Engine(const Model& model, const EngineOptions& options)
     : model_(model),
       options_(options),
       meter_(options, model.config().num_layers,
-             kPageTokens * KvBytesPerToken(model.config(), model.dtype())),
+             kPageTokens * KvBytesPerToken(model.config(), model.dtypes().kv)),
       sequence_of_([this](SequenceId id) { return sequences_.Find(id); }) {}
 
 Result<std::unique_ptr<Engine>> Engine::Create(
@@ -20,6 +20,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(
     std::unique_ptr<DiskStore> disk) {
   ASSIGN_OR_RETURN(EngineOptions options,
                    ResolveOptions(given, model.config()));
+  RETURN_IF_ERROR(CheckDtypes(model.dtypes()));
   options.looks_ahead =
       options.looks_ahead.value_or(backend.attributes().runs_behind);
   ASSIGN_OR_RETURN(const KvTierOptions tier_options,

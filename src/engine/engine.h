@@ -128,7 +128,7 @@ class Engine {
   int64_t device_kv_bytes() const {
     return kv().num_pages() * residency_->page_bytes();
   }
-  Dtype kv_dtype() const { return model_.dtype(); }
+  Dtype kv_dtype() const { return model_.dtypes().kv; }
   // What steps cost, and how fast pages come back, as it is known by now.
   const StepMeter& meter() const { return meter_; }
   EngineCounters counters() const {

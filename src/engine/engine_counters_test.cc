@@ -94,7 +94,7 @@ class EngineCountersTest : public testing::Test {
   }
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
                                      std::unique_ptr<DiskStore> disk = {}) {

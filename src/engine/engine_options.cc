@@ -17,7 +17,7 @@ Status CheckInRange(std::string_view field, int64_t value, int64_t most) {
 }
 
 int64_t PageBytes(const Model& model) {
-  return KvBytesPerToken(model.config(), model.dtype()) * kPageTokens;
+  return KvBytesPerToken(model.config(), model.dtypes().kv) * kPageTokens;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class EngineOptionsTest : public testing::Test {
   const std::unique_ptr<Model> model_ =
       LoadTinyModel(ReadTinyCase("llama"), Dtype::kFloat32);
   const int64_t page_bytes_ =
-      KvBytesPerToken(model_->config(), model_->dtype()) * kPageTokens;
+      KvBytesPerToken(model_->config(), model_->dtypes().kv) * kPageTokens;
 };
 
 TEST_F(EngineOptionsTest, DefaultsAreTheModels) {

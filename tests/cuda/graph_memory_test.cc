@@ -19,7 +19,8 @@ TEST(GraphMemoryTest, GraphsTakeWhatIsSaidOfThemAtMost) {
   TestDevice device(StartCudaBackend(options).value());
   RandomSource random(1);
   LinearPart part;
-  part.weight = device.Upload(RandomArray(Dtype::kBFloat16, {64, 64}, random));
+  part.weight = DenseMatrix(
+      device.Upload(RandomArray(Dtype::kBFloat16, {64, 64}, random)));
   part.out = device.Output(Dtype::kBFloat16, {64, 64});
   LinearArgs args;
   args.x = device.Upload(RandomArray(Dtype::kBFloat16, {64, 64}, random));

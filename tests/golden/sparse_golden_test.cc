@@ -133,7 +133,7 @@ TEST_P(SparseGoldenTest, Float32LogitsAreThoseOfTheTranscription) {
                             .num_q_heads = config.num_q_heads,
                             .num_kv_heads = config.num_kv_heads,
                             .head_dim = config.head_dim,
-                            .kv_dtype = model_->dtype(),
+                            .kv_dtype = model_->dtypes().kv,
                             .max_context_tokens = kMaxTokens,
                             .windows = config.windows})
           .value();

@@ -28,7 +28,7 @@ StepDriver::StepDriver(Backend& backend, const Model& model, int num_requests,
   CHECK(backend.attributes().device_is_host);
   const ModelConfig& config = model.config();
   const HeadBlockFormat format =
-      MakeHeadBlockFormat(model.dtype(), config.head_dim, config.head_dim);
+      MakeHeadBlockFormat(model.dtypes().kv, config.head_dim, config.head_dim);
   const int64_t layer_block_bytes =
       int64_t{config.num_kv_heads} * format.head_block_bytes;
   const int64_t layer_bytes =

@@ -124,7 +124,9 @@ class CheckedBackend final : public Backend {
     }
     std::vector<LinearPart> parts(args.parts.begin(), args.parts.end());
     for (LinearPart& part : parts) {
-      Translate({&part.weight, &part.bias, &part.out});
+      WeightMatrix& weight = part.weight;
+      Translate({&weight.codes, &weight.scales, &weight.zeros, &part.bias,
+                 &part.out});
     }
     twin.parts = parts;
     Both("Linear", queue, [&](Backend& backend, Queue& on, bool checked) {

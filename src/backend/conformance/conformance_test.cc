@@ -256,7 +256,7 @@ struct Product {
       biases.push_back(RandomArray(dtype, {num_out}, random));
       const Dtype out = random.Chance(0.5) ? dtype : Dtype::kFloat32;
       LinearPart part;
-      part.weight = device.Upload(weights.back());
+      part.weight = DenseMatrix(device.Upload(weights.back()));
       if (random.Chance(0.5)) part.bias = device.Upload(biases.back());
       part.out = device.Output(out, {num_rows, num_out}, gap());
       parts.push_back(part);
@@ -347,52 +347,6 @@ TEST_P(ConformanceTest, LinearOfManyOutputs) {
   });
 }
 
-// Parts that continue one another in memory may be done as one: the answer is
-// that of the parts.
-TEST_P(ConformanceTest, LinearOfPartsSideBySide) {
-  ForSeeds(40, [](TestDevice& device, RandomSource& random) {
-    Product product(device, random, kEights);
-    product.args.residual = {};
-    const int64_t num_rows = product.x.dim(0), num_in = product.x.dim(1);
-    const Dtype dtype = product.x.dtype;
-    int64_t num_out = 0;
-    for (const TestArray& weight : product.weights) num_out += weight.dim(0);
-    TestArray together(dtype, {num_out, num_in});
-    auto to = together.values.begin();
-    for (const TestArray& weight : product.weights) {
-      to = std::ranges::copy(weight.values, to).out;
-    }
-    const View weights = device.Upload(together);
-    const View out = device.Output(dtype, {num_rows, num_out});
-    int64_t first = 0;
-    for (size_t p = 0; p < product.parts.size(); ++p) {
-      LinearPart& part = product.parts[p];
-      part.weight = weights.Slice(first, product.weights[p].dim(0));
-      part.bias = {};
-      part.out = out;
-      part.out.data += first * DtypeBytes(dtype);
-      part.out.shape[1] = product.weights[p].dim(0);
-      first += product.weights[p].dim(0);
-    }
-    product.args.parts = product.parts;
-    device.backend().Linear(device.queue(), product.args);
-    const TestArray got = device.Download(out);
-    Closeness close(got, Arithmetic::kSum);
-    for (int64_t row = 0; row < num_rows; ++row) {
-      for (int64_t n = 0; n < num_out; ++n) {
-        double sum = 0, magnitude = 0;
-        for (int64_t i = 0; i < num_in; ++i) {
-          const double term = product.x.at(row, i) * together.at(n, i);
-          sum += term;
-          magnitude += std::abs(term);
-        }
-        sum *= product.args.scale;
-        close.Expect({row, n}, sum, magnitude + std::abs(sum));
-      }
-    }
-  });
-}
-
 // A product with the ops around it, and memory for their answers in turn.
 struct SurroundedProduct {
   std::vector<LinearPart> parts;
@@ -421,19 +375,23 @@ struct SurroundedProduct {
     }
     const int64_t num_out = random.Between(1, random.Chance(0.8) ? 60 : 400);
     const int64_t num_parts = gates ? 2 : random.Between(1, 2);
-    const int64_t between = random.Chance(0.7) ? 0 : 8;  // one weight and next
-    const View weights = device.Upload(
-        RandomArray(dtype, {num_parts * num_out + between, num_in}, random));
+    // One weight and the next; a joined product has them as one matrix.
+    const bool joined = random.Chance(0.5);
+    const int64_t between = joined || random.Chance(0.5) ? 0 : 8;
+    const WeightMatrix weights = DenseMatrix(device.Upload(
+        RandomArray(dtype, {num_parts * num_out + between, num_in}, random)));
     const View outs = device.Output(dtype, {num_rows, num_parts * num_out});
-    const bool has_bias = random.Chance(0.3);
-    for (int64_t i = 0; i < num_parts; ++i) {
-      LinearPart part;
-      part.weight = weights.Slice(i * (num_out + between), num_out);
-      if (has_bias) {
-        part.bias = device.Upload(RandomArray(dtype, {num_out}, random));
-      }
-      part.out = outs.Columns(i * num_out, num_out);
-      parts.push_back(part);
+    const View biases =
+        random.Chance(0.3)
+            ? device.Upload(RandomArray(dtype, {num_parts * num_out}, random))
+            : View{};
+    const int64_t width = joined ? num_parts * num_out : num_out;
+    for (int64_t first = 0; first < num_parts * num_out; first += width) {
+      const int64_t row = first == 0 ? 0 : first + between;
+      parts.push_back(
+          {.weight = weights.Rows(row, width),
+           .bias = biases.empty() ? View{} : biases.Slice(first, width),
+           .out = outs.Columns(first, width)});
     }
     args.parts = parts;
     args.scale = random.Chance(0.7) ? 1.0f : 0.25f;
@@ -442,10 +400,10 @@ struct SurroundedProduct {
     args.gated_act = GatedActArgs{
         .activation = random.Among(
             {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh}),
-        .gate = parts[0].out,
-        .up = parts[1].out,
+        .gate = outs.Columns(0, num_out),
+        .up = outs.Columns(num_out, num_out),
         .out = random.Chance(0.5)
-                   ? parts[0].out
+                   ? outs.Columns(0, num_out)
                    : device.Output(dtype, {num_rows, num_out}, gap())};
   }
 };
@@ -498,7 +456,7 @@ TEST_P(ConformanceTest, ABatchInvariantProductIsARowAtATime) {
     if (!product.args.residual.empty()) {
       // Out of place, so that the product can be run again.
       product.parts[0].out = device.Output(
-          Dtype::kFloat32, {product.x.dim(0), product.parts[0].weight.dim(0)});
+          Dtype::kFloat32, {product.x.dim(0), product.parts[0].weight.rows});
     }
     device.backend().Linear(device.queue(), product.args);
     for (int64_t row = 0; row < product.x.dim(0); ++row) {

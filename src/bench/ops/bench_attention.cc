@@ -14,14 +14,15 @@ Result<std::unique_ptr<BenchAttention>> BenchAttention::Create(
   std::unique_ptr<BenchAttention> bench(
       new BenchAttention(backend, model.config(), shape));
   bench->queue_ = backend.MakeQueue();
-  RETURN_IF_ERROR(bench->Allocate(model.dtype()));
+  RETURN_IF_ERROR(bench->Allocate(model.dtypes()));
   return bench;
 }
 
-Status BenchAttention::Allocate(Dtype dtype) {
-  dtype_ = dtype;
+Status BenchAttention::Allocate(const Dtypes& dtypes) {
+  dtypes_ = dtypes;
   const int64_t num_pages = PagesFor(shape_.context_tokens);
-  cache_.format = MakeHeadBlockFormat(dtype, shape_.head_dim, shape_.head_dim);
+  cache_.format =
+      MakeHeadBlockFormat(dtypes.kv, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = config_.num_kv_heads;
   cache_.kv_block_stride_bytes =
       int64_t{config_.num_kv_heads} * cache_.format.head_block_bytes;
@@ -31,8 +32,9 @@ Status BenchAttention::Allocate(Dtype dtype) {
       layer_blocks_,
       backend_.Allocate(Tier::kDevice, num_layers * layer_bytes_, "KV"));
   const int64_t num_rows = shape_.context_tokens - shape_.first_position;
-  const auto row_bytes = static_cast<size_t>(
-      num_rows * config_.num_q_heads * shape_.head_dim * DtypeBytes(dtype));
+  const auto row_bytes =
+      static_cast<size_t>(num_rows * config_.num_q_heads * shape_.head_dim *
+                          DtypeBytes(dtypes.compute));
   ASSIGN_OR_RETURN(q_, backend_.Allocate(Tier::kDevice, row_bytes, "q"));
   ASSIGN_OR_RETURN(out_, backend_.Allocate(Tier::kDevice, row_bytes, "out"));
   // The row's first entry, the pages, and the numbers of steps.
@@ -50,13 +52,15 @@ Status BenchAttention::Allocate(Dtype dtype) {
     std::shuffle(pages, pages + num_pages, std::mt19937(1));
   }
   FillRandomly(layer_blocks_.At(
-      0, dtype, {static_cast<int64_t>(layer_bytes_) / DtypeBytes(dtype)}));
+      0, dtypes.kv,
+      {static_cast<int64_t>(layer_bytes_) / DtypeBytes(dtypes.kv)}));
   for (size_t layer = 1; layer < num_layers; ++layer) {
     std::memcpy(layer_blocks_.data() + layer * layer_bytes_,
                 layer_blocks_.data(), layer_bytes_);
   }
   FillRandomly(
-      q_.At(0, dtype, {static_cast<int64_t>(row_bytes) / DtypeBytes(dtype)}));
+      q_.At(0, dtypes.compute,
+            {static_cast<int64_t>(row_bytes) / DtypeBytes(dtypes.compute)}));
   return Ok{};
 }
 
@@ -66,7 +70,7 @@ void BenchAttention::FillRandomly(const View& view) {
     return static_cast<float>(random()) / 0x1p30f - 1.0f;
   };
   for (int64_t i = 0; i < view.num_elements(); ++i) {
-    switch (dtype_) {
+    switch (view.dtype) {
       case Dtype::kBFloat16:
         view.As<BFloat16>()[i] = BFloat16(value());
         break;
@@ -109,7 +113,8 @@ void BenchAttention::Run(int64_t chunk) {
     const LayerStep step = StepFor(shape_.first_position + row, count);
     const auto rows_of = [&](const Buffer& buffer) {
       return buffer
-          .At(0, dtype_, {num_rows, config_.num_q_heads, shape_.head_dim})
+          .At(0, dtypes_.compute,
+              {num_rows, config_.num_q_heads, shape_.head_dim})
           .Slice(row, count);
     };
     AttendArgs args;
@@ -131,7 +136,7 @@ Bytes BenchAttention::NextLayerKv() {
 
 double BenchAttention::kv_bytes() const {
   return static_cast<double>(shape_.context_tokens) * 2 * config_.num_kv_heads *
-         shape_.head_dim * DtypeBytes(dtype_);
+         shape_.head_dim * DtypeBytes(dtypes_.kv);
 }
 
 double BenchAttention::flops() const {

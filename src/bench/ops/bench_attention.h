@@ -50,7 +50,7 @@ class BenchAttention {
   BenchAttention(Backend& backend, const ModelConfig& config,
                  const Shape& shape)
       : backend_(backend), config_(config), shape_(shape) {}
-  Status Allocate(Dtype dtype);
+  Status Allocate(const Dtypes& dtypes);
   void FillRandomly(const View& view);
   LayerStep StepFor(int64_t first_position, int64_t num_rows);
 
@@ -58,8 +58,8 @@ class BenchAttention {
   const ModelConfig& config_;
   const Shape shape_;
   size_t layer_bytes_ = 0;
-  int layer_ = 0;  // of the next Run
-  Dtype dtype_ = Dtype::kBFloat16;
+  int layer_ = 0;  // that the next Run reads
+  Dtypes dtypes_;
   std::unique_ptr<Queue> queue_;
   Buffer layer_blocks_, q_, out_, tables_;
   LayerCache cache_;

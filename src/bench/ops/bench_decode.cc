@@ -138,7 +138,7 @@ Result<Json> DecodeBench::Run() {
   }
   return Json{{"model", ModelName(flags_)},
               {"device", backend_->attributes().description},
-              {"dtype", DtypeName(model_->dtype())},
+              {"dtype", DtypeName(model_->dtypes().compute)},
               {"context", cell_.context_tokens},
               {"batch", cell_.batch},
               {"rounds", flags_.rounds},

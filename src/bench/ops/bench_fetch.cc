@@ -62,7 +62,7 @@ Status BenchFetch::AllocateRows() {
   ASSIGN_OR_RETURN(step_.num_tokens, put(1, 0));
   ASSIGN_OR_RETURN(step_.num_prefill_rows, put(0, 0));
   cache_.format =
-      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+      MakeHeadBlockFormat(shape_.kv_dtype, shape_.head_dim, shape_.head_dim);
   cache_.format.slot_tokens = shape_.slot_tokens;
   cache_.num_kv_heads = shape_.num_kv_heads;
   cache_.max_pages = num_pages_;

@@ -21,7 +21,7 @@ class BenchFetch {
   struct Shape {
     int num_kv_heads = 0;
     int head_dim = 0;
-    Dtype dtype = Dtype::kBFloat16;
+    Dtype kv_dtype = Dtype::kBFloat16;
     int num_requests = 0;
     // Picks in a layer over all KV heads; each fills a cache slot.
     int picks_a_request = 0;

@@ -1,7 +1,6 @@
 #include "bench/ops/bench_layer_products.h"
 
 #include <algorithm>
-#include <array>
 
 namespace winnow {
 namespace {
@@ -44,9 +43,9 @@ Result<std::unique_ptr<BenchLayerProducts>> BenchLayerProducts::Create(
       bench->logits_,
       bench->memory_.Take(Dtype::kFloat32,
                           {logit_rows, model.config().vocab_size}));
-  ASSIGN_OR_RETURN(
-      bench->gated_,
-      bench->memory_.Take(model.dtype(), {rows, bench->views_.gate.dim(1)}));
+  ASSIGN_OR_RETURN(bench->gated_,
+                   bench->memory_.Take(model.dtypes().compute,
+                                       {rows, bench->views_.gate.dim(1)}));
   RETURN_IF_ERROR(bench->Fill());
   return bench;
 }
@@ -54,36 +53,42 @@ Result<std::unique_ptr<BenchLayerProducts>> BenchLayerProducts::Create(
 // Zeros would spare the device power, and so be too fast.
 Status BenchLayerProducts::Fill() {
   const int64_t widest =
-      std::max({2 * views_.gate.dim(1), views_.q.dim(1), views_.normed.dim(1)});
+      std::max({views_.gate_up.dim(1), views_.q.dim(1), views_.normed.dim(1)});
   BenchMemory numbers(backend_);
-  ASSIGN_OR_RETURN(const View random,
-                   numbers.TakeRandom(model_.dtype(), {rows_ * widest}));
+  ASSIGN_OR_RETURN(
+      const View random,
+      numbers.TakeRandom(model_.dtypes().compute, {rows_ * widest}));
   const auto fill = [&](const View& first, int64_t columns) {
     const int64_t count = rows_ * columns;
     backend_.Copy(numbers.queue(), random.Slice(0, count),
-                  MakeView(first.data, model_.dtype(), {count}));
+                  MakeView(first.data, model_.dtypes().compute, {count}));
   };
   fill(views_.normed, views_.normed.dim(1));
   fill(views_.attended, views_.attended.dim(1));
-  fill(views_.gate, 2 * views_.gate.dim(1));
+  fill(views_.gate_up, views_.gate_up.dim(1));
   return backend_.Wait(backend_.Record(numbers.queue()),
                        std::chrono::minutes(1));
 }
 
-std::vector<View> BenchLayerProducts::WeightsOf(Product product,
-                                                int layer) const {
-  if (product == Product::kLogits) return {model_.weights().lm_head};
+JoinedWeights BenchLayerProducts::WeightsOf(Product product, int layer) const {
+  const auto alone = [](const LinearWeights& weights) {
+    return JoinedWeights{.products = {weights},
+                         .widths = {weights.matrix.rows}};
+  };
+  if (product == Product::kLogits) {
+    return alone({.matrix = model_.weights().lm_head, .bias = {}});
+  }
   const LayerWeights& weights =
       model_.weights().layers[static_cast<size_t>(layer)];
   switch (product) {
     case Product::kQkv:
-      return {weights.q, weights.k, weights.v};
+      return weights.qkv;
     case Product::kOutput:
-      return {weights.o};
+      return alone(weights.o);
     case Product::kGateUp:
-      return {weights.gate, weights.up};
+      return weights.gate_up;
     default:
-      return {weights.down};
+      return alone(weights.down);
   }
 }
 
@@ -98,17 +103,17 @@ void BenchLayerProducts::Run(Product product, int layer) {
   const LayerWeights& weights =
       model_.weights().layers[static_cast<size_t>(layer)];
   LinearArgs args;
-  std::vector<View> outs;
+  View out;
   switch (product) {
     case Product::kQkv:
       args.x = views_.normed;
       args.norm = Norm(weights.input_norm);
-      outs = {views_.q, views_.k, views_.v};
+      out = views_.qkv;
       break;
     case Product::kOutput:
       args.x = views_.attended;
       args.residual = hidden_;
-      outs = {hidden_};
+      out = hidden_;
       break;
     case Product::kGateUp:
       args.x = views_.normed;
@@ -117,38 +122,30 @@ void BenchLayerProducts::Run(Product product, int layer) {
                         .gate = views_.gate,
                         .up = views_.up,
                         .out = views_.gate};
-      outs = {views_.gate, views_.up};
+      out = views_.gate_up;
       break;
     case Product::kDown:
       args.x = views_.gate;
       args.residual = hidden_;
-      outs = {hidden_};
+      out = hidden_;
       break;
     case Product::kLogits:
       args.norm = Norm(model_.weights().final_norm);
       args.norm->x = hidden_.Slice(0, logits_.dim(0));
       args.norm->out = views_.gathered_norm;
       args.x = views_.gathered_norm;
-      outs = {logits_};
+      out = logits_;
       break;
   }
-  const std::vector<View> matrices = WeightsOf(product, layer);
-  std::vector<LinearPart> parts;
-  for (size_t i = 0; i < matrices.size(); ++i) {
-    parts.push_back({.weight = matrices[i], .bias = {}, .out = outs[i]});
-  }
-  args.parts = parts;
+  const LinearParts parts(WeightsOf(product, layer), out);
+  args.parts = parts.all();
   backend_.Linear(queue(), args);
 }
 
 void BenchLayerProducts::GateUpAlone(int layer) {
-  const std::vector<View> matrices = WeightsOf(Product::kGateUp, layer);
-  const std::array<LinearPart, 2> parts = {{
-      {.weight = matrices[0], .bias = {}, .out = views_.gate},
-      {.weight = matrices[1], .bias = {}, .out = views_.up},
-  }};
+  const LinearParts parts(WeightsOf(Product::kGateUp, layer), views_.gate_up);
   backend_.Linear(queue(),
-                  {.x = views_.normed, .parts = parts, .residual = {}});
+                  {.x = views_.normed, .parts = parts.all(), .residual = {}});
 }
 
 void BenchLayerProducts::RmsNorm(int layer) {
@@ -168,11 +165,10 @@ double BenchLayerProducts::bytes(Product product) const {
   double bytes = 0;
   int64_t columns = 0;
   const int64_t rows = product == Product::kLogits ? logits_.dim(0) : rows_;
-  const std::vector<View> matrices = WeightsOf(product, 0);
-  for (const View& weight : matrices) {
-    bytes +=
-        static_cast<double>(weight.num_elements()) * DtypeBytes(weight.dtype);
-    columns += weight.dim(0);
+  const JoinedWeights weights = WeightsOf(product, 0);
+  for (const LinearWeights& each : weights.products) {
+    bytes += static_cast<double>(each.matrix.num_bytes());
+    columns += each.matrix.rows;
   }
   // Outputs are float32 where they are the residual stream or logits, and then
   // the stream is read as well.
@@ -180,30 +176,34 @@ double BenchLayerProducts::bytes(Product product) const {
   const bool is_float = adds || product == Product::kLogits;
   if (product == Product::kGateUp) columns /= 2;
   const double in = product == Product::kOutput || product == Product::kDown
-                        ? DtypeBytes(model_.dtype())
+                        ? DtypeBytes(model_.dtypes().compute)
                         : 4;
-  const double out = adds ? 8 : is_float ? 4 : DtypeBytes(model_.dtype());
-  return bytes + static_cast<double>(rows * matrices[0].dim(1)) * in +
+  const double out = adds       ? 8
+                     : is_float ? 4
+                                : DtypeBytes(model_.dtypes().compute);
+  return bytes +
+         static_cast<double>(rows * weights.products[0].matrix.columns) * in +
          static_cast<double>(rows * columns) * out;
 }
 
 double BenchLayerProducts::flops(Product product) const {
   const int64_t rows = product == Product::kLogits ? logits_.dim(0) : rows_;
   double flops = 0;
-  for (const View& weight : WeightsOf(product, 0)) {
-    flops += 2.0 * static_cast<double>(rows * weight.num_elements());
+  const JoinedWeights weights = WeightsOf(product, 0);
+  for (const LinearWeights& each : weights.products) {
+    flops += 2.0 * static_cast<double>(rows * each.matrix.num_weights());
   }
   return flops;
 }
 
 double BenchLayerProducts::rms_norm_bytes() const {
   return static_cast<double>(hidden_.num_elements()) *
-         (4 + DtypeBytes(model_.dtype()));
+         (4 + DtypeBytes(model_.dtypes().compute));
 }
 
 double BenchLayerProducts::gated_act_bytes() const {
   return 3.0 * static_cast<double>(rows_ * views_.gate.dim(1)) *
-         DtypeBytes(model_.dtype());
+         DtypeBytes(model_.dtypes().compute);
 }
 
 }  // namespace winnow

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "backend/backend.h"
 #include "bench/roofs/bench_memory.h"
@@ -47,7 +46,7 @@ class BenchLayerProducts {
   BenchLayerProducts(Backend& backend, const Model& model, int64_t rows)
       : backend_(backend), model_(model), rows_(rows), memory_(backend) {}
   Status Fill();
-  std::vector<View> WeightsOf(Product product, int layer) const;
+  JoinedWeights WeightsOf(Product product, int layer) const;
   RmsNormArgs Norm(const View& weight) const;
 
   Backend& backend_;

@@ -109,7 +109,7 @@ Result<nlohmann::ordered_json> ProductRow(Backend& backend, const Model& model,
                                           Roofs& roofs) {
   ASSIGN_OR_RETURN(BenchProducts products,
                    BenchProducts::Create(backend, model, num_rows));
-  const View& head = model.weights().lm_head;
+  const WeightMatrix& head = model.weights().lm_head;
   const int64_t head_bytes = head.num_bytes();
   Case op;
   op.op = fmt::format("Linear, all layers, {} rows", num_rows);
@@ -152,7 +152,7 @@ Result<nlohmann::ordered_json> FetchRow(Backend& backend, const Model& model,
       const std::unique_ptr<BenchFetch> fetch,
       BenchFetch::Create(backend, {.num_kv_heads = model.config().num_kv_heads,
                                    .head_dim = model.config().head_dim,
-                                   .dtype = model.dtype(),
+                                   .kv_dtype = model.dtypes().kv,
                                    .num_requests = kRequests,
                                    .picks_a_request = kPicks}));
   Case op;
@@ -190,13 +190,13 @@ void PrintTable(const nlohmann::ordered_json& rows) {
 // the decode of a long context, whose pages lie in order or anywhere, and a
 // whole prompt.
 std::vector<BenchAttention::Shape> AttentionShapes(const ModelConfig& config,
-                                                   Dtype dtype,
+                                                   Dtype kv_dtype,
                                                    const BenchFlags& flags) {
   std::vector<BenchAttention::Shape> shapes;
   for (const int head_dim : {64, 128}) {
     const int64_t layer_bytes = int64_t{flags.decode_context_tokens} * 2 *
                                 config.num_kv_heads * head_dim *
-                                DtypeBytes(dtype);
+                                DtypeBytes(kv_dtype);
     BenchAttention::Shape decode = {
         .context_tokens = flags.decode_context_tokens,
         .first_position = flags.decode_context_tokens - 1,
@@ -226,7 +226,7 @@ Result<nlohmann::ordered_json> MeasureOnGpu(Backend& backend,
   options.layouts = flags.layouts;
   if (!flags.engine.json) {
     Print(fmt::format("{}, {}\n{}", backend.attributes().description,
-                      DtypeName(model.dtype()), DeviceOpsHeader()));
+                      DtypeName(model.dtypes().compute), DeviceOpsHeader()));
     options.on_row = [](const nlohmann::ordered_json& row) {
       Print(DeviceOpsLine(row));
       return CheckOutputIsRead();  // Others are minutes of work.
@@ -252,7 +252,7 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
     rows.push_back(std::move(row));
   }
   for (const BenchAttention::Shape& shape :
-       AttentionShapes(model.config(), model.dtype(), flags)) {
+       AttentionShapes(model.config(), model.dtypes().kv, flags)) {
     ASSIGN_OR_RETURN(auto row,
                      ReadRow(backend, model, shape, flags.rounds, roofs));
     rows.push_back(std::move(row));
@@ -263,7 +263,7 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                                 {.num_q_heads = model.config().num_q_heads,
                                  .num_kv_heads = model.config().num_kv_heads,
                                  .head_dim = model.config().head_dim,
-                                 .dtype = model.dtype(),
+                                 .dtypes = model.dtypes(),
                                  .context_tokens = flags.decode_context_tokens},
                                 flags.rounds,
                                 {.pool = pool,

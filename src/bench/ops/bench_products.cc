@@ -8,30 +8,32 @@
 namespace winnow {
 namespace {
 
-// The products of one layer, those that share an input together.
-std::vector<std::vector<View>> LayerProducts(const LayerWeights& layer) {
-  return {{layer.q, layer.k, layer.v},
-          {layer.o},
-          {layer.gate, layer.up},
-          {layer.down}};
-}
-
+// Products that share an input come in one call.
 template <typename Visit>
 void ForEachProduct(const Model& model, Visit&& visit) {
+  const auto alone = [](const LinearWeights& weights) {
+    return JoinedWeights{.products = {weights},
+                         .widths = {weights.matrix.rows}};
+  };
   for (const LayerWeights& layer : model.weights().layers) {
-    for (const auto& group : LayerProducts(layer)) visit(group);
+    visit(layer.qkv);
+    visit(alone(layer.o));
+    visit(layer.gate_up);
+    visit(alone(layer.down));
   }
 }
 
 }  // namespace
 
 std::vector<Bytes> ProductWeights(const Model& model) {
-  const auto bytes_of = [](const View& weight) {
-    return Bytes(weight.data, static_cast<size_t>(weight.num_bytes()));
+  const auto bytes_of = [](const WeightMatrix& weight) {
+    return Bytes(weight.codes.data, static_cast<size_t>(weight.num_bytes()));
   };
   std::vector<Bytes> weights = {bytes_of(model.weights().lm_head)};
-  ForEachProduct(model, [&](const std::vector<View>& group) {
-    for (const View& weight : group) weights.push_back(bytes_of(weight));
+  ForEachProduct(model, [&](const JoinedWeights& group) {
+    for (const LinearWeights& each : group.products) {
+      weights.push_back(bytes_of(each.matrix));
+    }
   });
   return weights;
 }
@@ -46,29 +48,28 @@ int64_t ProductBytes(const Model& model) {
 
 double ProductFlops(const Model& model, int64_t rows, int64_t logit_rows) {
   double flops = 2.0 * static_cast<double>(logit_rows) *
-                 static_cast<double>(model.weights().lm_head.num_elements());
-  ForEachProduct(model, [&](const std::vector<View>& group) {
-    for (const View& weight : group) {
+                 static_cast<double>(model.weights().lm_head.num_weights());
+  ForEachProduct(model, [&](const JoinedWeights& group) {
+    for (const LinearWeights& each : group.products) {
       flops += 2.0 * static_cast<double>(rows) *
-               static_cast<double>(weight.num_elements());
+               static_cast<double>(each.matrix.num_weights());
     }
   });
   return flops;
 }
 
 size_t BenchProducts::RowsBytes(int64_t num_columns) const {
-  return static_cast<size_t>(rows_ * num_columns * DtypeBytes(model_->dtype()));
+  return static_cast<size_t>(rows_ * num_columns *
+                             DtypeBytes(model_->dtypes().compute));
 }
 
 Result<BenchProducts> BenchProducts::Create(Backend& backend,
                                             const Model& model, int64_t rows) {
   BenchProducts products(backend, model, rows);
   int64_t max_in = 0, max_out = 0;
-  ForEachProduct(model, [&](const std::vector<View>& group) {
-    int64_t out = 0;
-    for (const View& weight : group) out += weight.dim(0);
-    max_in = std::max(max_in, group[0].dim(1));
-    max_out = std::max(max_out, out);
+  ForEachProduct(model, [&](const JoinedWeights& group) {
+    max_in = std::max(max_in, group.products[0].matrix.columns);
+    max_out = std::max(max_out, group.num_outputs());
   });
   ASSIGN_OR_RETURN(
       products.in_,
@@ -83,19 +84,13 @@ Result<BenchProducts> BenchProducts::Create(Backend& backend,
 }
 
 void BenchProducts::Run() {
-  ForEachProduct(*model_, [&](const std::vector<View>& group) {
-    std::vector<LinearPart> parts;
-    size_t offset = 0;
-    for (const View& weight : group) {
-      LinearPart part;
-      part.weight = weight;
-      part.out = out_.At(offset, model_->dtype(), {rows_, weight.dim(0)});
-      parts.push_back(part);
-      offset += RowsBytes(weight.dim(0));
-    }
+  const Dtype dtype = model_->dtypes().compute;
+  ForEachProduct(*model_, [&](const JoinedWeights& group) {
+    const LinearParts parts(group,
+                            out_.At(0, dtype, {rows_, group.num_outputs()}));
     LinearArgs args;
-    args.x = in_.At(0, model_->dtype(), {rows_, group[0].dim(1)});
-    args.parts = parts;
+    args.x = in_.At(0, dtype, {rows_, group.products[0].matrix.columns});
+    args.parts = parts.all();
     backend_->Linear(*queue_, args);
   });
 }

@@ -76,7 +76,7 @@ Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
                  .num_q_heads = shape.num_q_heads,
                  .num_kv_heads = shape.num_kv_heads,
                  .head_dim = shape.head_dim,
-                 .kv_dtype = shape.dtype,
+                 .kv_dtype = shape.dtypes.kv,
                  .max_context_tokens = static_cast<int>(shape.context_tokens),
                  .windows = {0, 0}}));
   bench->program_ = selector.program;
@@ -92,19 +92,20 @@ Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
 Status BenchSparse::AllocateKv() {
   const int64_t num_pages = PagesFor(shape_.context_tokens);
   cache_.format =
-      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+      MakeHeadBlockFormat(shape_.dtypes.kv, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
   cache_.kv_block_stride_bytes =
       int64_t{shape_.num_kv_heads} * cache_.format.head_block_bytes;
   layer_kv_bytes_ = num_pages * cache_.kv_block_stride_bytes;
   num_kv_layers_ = UncachedBytes() / layer_kv_bytes_ + 1;
   const int64_t num_elements =
-      num_kv_layers_ * layer_kv_bytes_ / DtypeBytes(shape_.dtype);
-  ASSIGN_OR_RETURN(const View layer_blocks, Take(shape_.dtype, {num_elements}));
+      num_kv_layers_ * layer_kv_bytes_ / DtypeBytes(shape_.dtypes.kv);
+  ASSIGN_OR_RETURN(const View layer_blocks,
+                   Take(shape_.dtypes.kv, {num_elements}));
   // A block of random numbers again and again, its length no page's multiple.
   const int64_t block = std::min<int64_t>(num_elements, 1'000'003);
   FillRandomly(layer_blocks, block);
-  const int64_t bytes = DtypeBytes(shape_.dtype);
+  const int64_t bytes = DtypeBytes(shape_.dtypes.kv);
   for (int64_t at = block; at < num_elements; at += block) {
     std::memcpy(
         layer_blocks.data + at * bytes, layer_blocks.data,
@@ -166,9 +167,10 @@ Status BenchSparse::AllocateRow() {
                    Take(Dtype::kUInt32, {1, num_heads, capacity, 2}));
   ASSIGN_OR_RETURN(lists_.num_picks, Take(Dtype::kInt32, {1, num_heads}));
   ASSIGN_OR_RETURN(lists_.num_lists, Take(Dtype::kInt32, {1}));
+  ASSIGN_OR_RETURN(q_, TakeRandom(shape_.dtypes.compute,
+                                  {kNumQueries, num_heads, shape_.head_dim}));
   ASSIGN_OR_RETURN(
-      q_, TakeRandom(shape_.dtype, {kNumQueries, num_heads, shape_.head_dim}));
-  ASSIGN_OR_RETURN(out_, Take(shape_.dtype, {1, num_heads, shape_.head_dim}));
+      out_, Take(shape_.dtypes.compute, {1, num_heads, shape_.head_dim}));
   if (!estimates()) return Ok{};
   const int64_t most = MaxEstimates(program_, shape_.context_tokens);
   ASSIGN_OR_RETURN(lists_.estimates, Take(Dtype::kInt32, {1, num_heads, most}));
@@ -203,7 +205,7 @@ Status BenchSparse::AllocateFixed() {
   fixed.layout = MakeFixedLayout(program_, {.num_q_heads = shape_.num_q_heads,
                                             .num_kv_heads = shape_.num_kv_heads,
                                             .k_dim = shape_.head_dim,
-                                            .q_dtype = shape_.dtype});
+                                            .q_dtype = shape_.dtypes.compute});
   if (fixed.layout.num_lists == 0) return Ok{};
   CHECK(fixed.layout.queries_bytes == 0, "no query has been seen");
   ASSIGN_OR_RETURN(step_.num_prompt_tokens,

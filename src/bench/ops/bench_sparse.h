@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "bench/roofs/roof.h"
+#include "model/forward/dtypes.h"
 
 namespace winnow {
 
@@ -22,7 +23,7 @@ class BenchSparse {
     int num_q_heads = 0;
     int num_kv_heads = 0;
     int head_dim = 0;
-    Dtype dtype = Dtype::kBFloat16;  // of KV, q and out
+    Dtypes dtypes = {};  // of KV, and of q and out
     int64_t context_tokens = 0;
   };
   // REQUIRES: backend outlives this.

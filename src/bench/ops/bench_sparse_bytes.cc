@@ -60,7 +60,7 @@ double BenchSparse::picked_bytes() const {
     }
   }
   return static_cast<double>(tokens) * 2 * shape_.head_dim *
-         DtypeBytes(shape_.dtype);
+         DtypeBytes(shape_.dtypes.kv);
 }
 
 std::vector<Bytes> BenchSparse::Summaries() const {
@@ -132,7 +132,7 @@ double BenchSparse::index_flops() const {
 
 double BenchSparse::kv_bytes() const {
   return static_cast<double>(shape_.context_tokens) * 2 * shape_.num_kv_heads *
-         shape_.head_dim * DtypeBytes(shape_.dtype);
+         shape_.head_dim * DtypeBytes(shape_.dtypes.kv);
 }
 
 }  // namespace winnow

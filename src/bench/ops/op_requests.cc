@@ -11,7 +11,7 @@ BenchRequests::Shape OpRequests::ShapeOf(int batch, int64_t context) const {
   return {.num_q_heads = config.num_q_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
-          .dtype = model_.dtype(),
+          .dtypes = model_.dtypes(),
           .batch = batch,
           .context_tokens = context};
 }

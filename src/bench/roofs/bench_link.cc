@@ -40,7 +40,7 @@ class LinkBench {
   static Result<LinkBench> Create(Backend& backend, const Model& model) {
     const ModelConfig& config = model.config();
     LayerBlockPoolOptions options = {
-        .format = MakeHeadBlockFormat(model.dtype(), config.head_dim,
+        .format = MakeHeadBlockFormat(model.dtypes().kv, config.head_dim,
                                       config.head_dim),
         .num_layers = config.num_layers,
         .num_kv_heads = config.num_kv_heads};
@@ -117,9 +117,9 @@ Result<EngineOptions> OptionsOf(const BenchFlags& flags, const Model& model,
   ASSIGN_OR_RETURN(EngineOptions options,
                    EngineOptionsOf(cell, flags.engine, model,
                                    MaxTokensOf(cell, flags.engine, 1)));
-  options.host_kv_bytes =
-      std::max(kCopiedBytes,
-               kPageTokens * KvBytesPerToken(model.config(), model.dtype()));
+  options.host_kv_bytes = std::max(
+      kCopiedBytes,
+      kPageTokens * KvBytesPerToken(model.config(), model.dtypes().kv));
   options.restore_rates = std::nullopt;
   return options;
 }
@@ -249,7 +249,7 @@ Result<int> RunBenchLink(const BenchFlags& flags) {
   const bool prints = !flags.engine.json;
   if (prints) {
     Print(fmt::format("{}, {}\n", backend->attributes().description,
-                      DtypeName(model.dtype())));
+                      DtypeName(model.dtypes().compute)));
     PrintLink(link);
   }
   Json rows = Json::array();
@@ -263,7 +263,7 @@ Result<int> RunBenchLink(const BenchFlags& flags) {
   if (prints) return 0;
   const Json report = {{"model", ModelName(flags)},
                        {"device", backend->attributes().description},
-                       {"dtype", DtypeName(model.dtype())},
+                       {"dtype", DtypeName(model.dtypes().compute)},
                        {"rounds", flags.rounds},
                        {"page_bytes", link.page_bytes},
                        {"to_device_gb_per_second", link.to_device / 1e9},

@@ -65,7 +65,7 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
   if (max_bytes == 0) return std::unique_ptr<DiskStore>();
   const Model& model = *loaded.model;
   const int64_t page_bytes =
-      kPageTokens * KvBytesPerToken(model.config(), model.dtype());
+      kPageTokens * KvBytesPerToken(model.config(), model.dtypes().kv);
   // Before the folder is made.
   RETURN_IF_ERROR(NumDiskSlots("--kv-disk-size", page_bytes, max_bytes));
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,

@@ -139,8 +139,8 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags, const ModelUse& use) {
 
 int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages) {
   const Model& model = *loaded.model;
-  const int64_t wanted =
-      num_pages * kPageTokens * KvBytesPerToken(model.config(), model.dtype());
+  const int64_t wanted = num_pages * kPageTokens *
+                         KvBytesPerToken(model.config(), model.dtypes().kv);
   return std::min(wanted, DefaultKvBytes(loaded.backend->attributes(), model));
 }
 

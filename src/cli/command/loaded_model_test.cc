@@ -83,7 +83,7 @@ TEST_F(LoadedModelTest, ThePoolIsWhatIsWantedOrWhatThereIs) {
   EXPECT_GT(loaded.load_ms, 0);
   const int64_t page_bytes =
       kPageTokens *
-      KvBytesPerToken(loaded.model->config(), loaded.model->dtype());
+      KvBytesPerToken(loaded.model->config(), loaded.model->dtypes().kv);
   EXPECT_EQ(KvBytesFor(loaded, 3), 3 * page_bytes);
   EXPECT_EQ(KvBytesFor(loaded, int64_t{1} << 40),
             DefaultKvBytes(loaded.backend->attributes(), *loaded.model));

@@ -27,10 +27,10 @@ ModelFacts FactsOf(const Backend& backend, const Model& model) {
   ModelFacts facts;
   facts.architecture = config.family->architecture;
   facts.num_parameters = model.weights().num_parameters();
-  facts.dtype = model.dtype();
+  facts.dtype = model.dtypes().compute;
   facts.weight_bytes =
       model.weights().mapped_bytes() + model.weights().copied_bytes();
-  facts.kv_bytes_per_token = KvBytesPerToken(config, model.dtype());
+  facts.kv_bytes_per_token = KvBytesPerToken(config, model.dtypes().kv);
   facts.max_context_tokens = config.max_context_tokens;
   // Weights are mapped: they leave less for the KV once they are read.
   const int64_t fitting =

@@ -124,7 +124,7 @@ TraceHeader TraceRun::Header() const {
   header.num_kv_heads = config.num_kv_heads;
   header.head_dim = config.head_dim;
   header.kv_element_bytes =
-      static_cast<int>(DtypeBytes(loaded_.model->dtype()));
+      static_cast<int>(DtypeBytes(loaded_.model->dtypes().kv));
   const SummaryLayout layout =
       MakeSummaryLayout(selector_.program, config.head_dim, config.head_dim);
   header.summary_bytes =

@@ -40,7 +40,7 @@ KvTablesBytes KvTablesOf(const SlotCapacity& room,
           .slots = BytesOf(SlotTablesFor(room))};
 }
 
-SlotCapacity RoomFor(const ModelConfig& config, Dtype dtype,
+SlotCapacity RoomFor(const ModelConfig& config, Dtype kv_dtype,
                      const Selector& selector, const FarRequests& requests) {
   const std::optional<int> slot_tokens = SlotTokensOf(selector);
   CHECK(slot_tokens.has_value(), "selector {}", selector.name);
@@ -50,7 +50,7 @@ SlotCapacity RoomFor(const ModelConfig& config, Dtype dtype,
       std::accumulate(frames.begin(), frames.end(), int64_t{0});
   SlotCapacity room;
   room.pool.format =
-      MakeHeadBlockFormat(dtype, config.head_dim, config.head_dim);
+      MakeHeadBlockFormat(kv_dtype, config.head_dim, config.head_dim);
   room.pool.format.slot_tokens = *slot_tokens;
   room.pool.num_layers = config.num_layers;
   room.pool.num_kv_heads = config.num_kv_heads;

@@ -33,7 +33,7 @@ struct FarRequests {
 };
 // Device and host that hold these and nothing else. REQUIRES: the selector can
 // do with slots, and was made for such contexts.
-SlotCapacity RoomFor(const ModelConfig& config, Dtype dtype,
+SlotCapacity RoomFor(const ModelConfig& config, Dtype kv_dtype,
                      const Selector& selector, const FarRequests& requests);
 
 // Of the same, what the selector keeps of their keys.

@@ -15,7 +15,7 @@ Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
   const ModelConfig& config = model.config();
   DeviceCacheOptions cache;
   cache.format =
-      MakeHeadBlockFormat(model.dtype(), config.head_dim, config.head_dim);
+      MakeHeadBlockFormat(model.dtypes().kv, config.head_dim, config.head_dim);
   cache.format.slot_tokens = slot_tokens.value_or(kPageTokens);
   cache.num_layers = config.num_layers;
   cache.num_kv_heads = config.num_kv_heads;

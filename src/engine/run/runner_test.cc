@@ -25,17 +25,17 @@ class RunnerTest : public testing::Test {
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);
     num_layers_ = model_->config().num_layers;
     const ModelConfig& config = model_->config();
-    cache_ =
-        DeviceCache::Create(
-            backend_, {.format = MakeHeadBlockFormat(
-                           model_->dtype(), config.head_dim, config.head_dim),
-                       .num_layers = num_layers_,
-                       .num_kv_heads = config.num_kv_heads,
-                       .num_kv_blocks = 16,
-                       .max_requests = 4,
-                       .max_pages_per_request = 4,
-                       .num_table_pages = 16})
-            .value();
+    cache_ = DeviceCache::Create(
+                 backend_,
+                 {.format = MakeHeadBlockFormat(
+                      model_->dtypes().kv, config.head_dim, config.head_dim),
+                  .num_layers = num_layers_,
+                  .num_kv_heads = config.num_kv_heads,
+                  .num_kv_blocks = 16,
+                  .max_requests = 4,
+                  .max_pages_per_request = 4,
+                  .num_table_pages = 16})
+                 .value();
     selectors_ = SelectorSet::Create(backend_, *model_,
                                      {.specs = {},
                                       .max_model_len = 96,

@@ -63,17 +63,17 @@ class SelectorRollbackTest
     model_ = std::make_unique<Model>(Model::Load(folder_.path(), {}).value());
     WriteTinyGates(model_->config(), folder_.path());
     const ModelConfig& config = model_->config();
-    cache_ =
-        DeviceCache::Create(
-            backend_, {.format = MakeHeadBlockFormat(
-                           model_->dtype(), config.head_dim, config.head_dim),
-                       .num_layers = config.num_layers,
-                       .num_kv_heads = config.num_kv_heads,
-                       .num_kv_blocks = kNumKvBlocks,
-                       .max_requests = 2,
-                       .max_pages_per_request = kNumKvBlocks,
-                       .num_table_pages = kNumKvBlocks})
-            .value();
+    cache_ = DeviceCache::Create(
+                 backend_,
+                 {.format = MakeHeadBlockFormat(
+                      model_->dtypes().kv, config.head_dim, config.head_dim),
+                  .num_layers = config.num_layers,
+                  .num_kv_heads = config.num_kv_heads,
+                  .num_kv_blocks = kNumKvBlocks,
+                  .max_requests = 2,
+                  .max_pages_per_request = kNumKvBlocks,
+                  .num_table_pages = kNumKvBlocks})
+                 .value();
     selectors_ =
         SelectorSet::Create(
             backend_, *model_,

@@ -28,7 +28,7 @@ SelectorShape SelectorShapeOf(const Model& model, int max_model_len) {
           .num_q_heads = config.num_q_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
-          .kv_dtype = model.dtype(),
+          .kv_dtype = model.dtypes().kv,
           .max_context_tokens = max_model_len,
           .windows = config.windows,
           .gate_block_tokens = gate_block.ok() ? *gate_block : 0};
@@ -102,7 +102,7 @@ Status SelectorSet::AllocateKept(Backend& backend, const Model& model,
                                        {.num_q_heads = config.num_q_heads,
                                         .num_kv_heads = config.num_kv_heads,
                                         .k_dim = config.head_dim,
-                                        .q_dtype = model.dtype()});
+                                        .q_dtype = model.dtypes().compute});
   RETURN_IF_ERROR(allocate(FixedQueriesFor(config, state.fixed_layout, limits),
                            state.fixed_queries));
   return allocate(FixedWordsFor(config, state.fixed_layout, limits),

@@ -135,7 +135,7 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
   }
   bool OneIn(int num) { return Below(num) == 0; }
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
 
   std::vector<int32_t> Text(int num_tokens) {

@@ -42,7 +42,7 @@ class EngineDiskTest : public testing::Test {
   }
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   std::unique_ptr<Engine> MakeEngine(std::unique_ptr<DiskStore> disk) {
     auto engine = Engine::Create(*backend_, *model_, options_, std::move(disk));

@@ -27,7 +27,7 @@ class EngineHintsTest : public testing::Test {
   std::vector<RecordingObserver> Run(std::optional<CacheBudget> budget,
                                      const HintOptions& hints) {
     const int64_t page_bytes =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
     EngineOptions options = {.max_model_len = 320,
                              .device_kv_bytes = 40 * page_bytes,
                              .host_kv_bytes = 40 * page_bytes,

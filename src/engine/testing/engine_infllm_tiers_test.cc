@@ -61,7 +61,7 @@ class EngineInfLlmTiersTest : public testing::TestWithParam<InfLlmCase> {
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options) {
     const int64_t page_bytes =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
     options.max_model_len = kMaxLength;
     options.device_kv_bytes *= page_bytes;
     options.host_kv_bytes *= page_bytes;

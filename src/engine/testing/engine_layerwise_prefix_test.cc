@@ -29,7 +29,7 @@ class EngineLayerwisePrefixTest : public testing::Test {
   static constexpr int kMean = 0, kFixed = 1;
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
                                      std::unique_ptr<DiskStore> disk = {}) {

@@ -37,7 +37,7 @@ class EngineLayerwiseTest : public testing::Test {
   static constexpr int kWindow = 0, kMean = 1, kOracle = 2, kFirstDense = 9;
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
                                      int max_rows = 2048,

@@ -22,7 +22,7 @@ class EngineNearTest : public testing::Test {
   }
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
                                      std::optional<CacheBudget> budget = {}) {

@@ -37,7 +37,7 @@ class EnginePrefixCacheTest : public testing::Test {
                                      int64_t num_pages = 40) {
     options.device_kv_bytes =
         num_pages * kPageTokens *
-        KvBytesPerToken(model_->config(), model_->dtype());
+        KvBytesPerToken(model_->config(), model_->dtypes().kv);
     options.max_model_len = std::min(
         kMaxLength, static_cast<int>(model_->config().max_context_tokens));
     options.selectors = kPrefixCacheSelectors;

@@ -48,7 +48,7 @@ class EnginePrefixTest : public testing::Test {
                                      EngineOptions options = {}) {
     options.device_kv_bytes =
         num_pages * kPageTokens *
-        KvBytesPerToken(model_->config(), model_->dtype());
+        KvBytesPerToken(model_->config(), model_->dtypes().kv);
     options.max_model_len = 96;
     options.batch_invariant = true;
     Result<std::unique_ptr<Engine>> engine =

@@ -18,7 +18,7 @@ class EngineProgressTest : public testing::Test {
   // Prompts of more than six pages are read layer by layer, through the host.
   std::unique_ptr<Engine> MakeEngine() const {
     const int64_t page_bytes =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
     auto engine = Engine::Create(*backend_, *model_,
                                  {.max_model_len = 512,
                                   .device_kv_bytes = 6 * page_bytes,

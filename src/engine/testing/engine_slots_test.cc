@@ -27,7 +27,7 @@ class EngineSlotsTest : public testing::Test {
   }
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   Result<std::unique_ptr<Engine>> TryEngine(
       int64_t num_pages, int64_t num_host_pages,

@@ -37,7 +37,7 @@ class EngineSlowLinkTest : public testing::Test {
   // all is whole.
   std::unique_ptr<Engine> MakeEngine(int64_t num_host_pages) {
     const int64_t page_bytes =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
     EngineOptions options = {.max_model_len = 320,
                              .max_num_batched_tokens = 256,
                              .max_step_ms = kBoundMs,

@@ -26,7 +26,7 @@ class EngineSummaryCapacityTest : public testing::Test {
                                      int64_t num_host_pages = 0,
                                      int64_t num_pages = kNumPages) {
     const int64_t page_bytes =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
     options.device_kv_bytes = num_pages * page_bytes;
     options.host_kv_bytes = num_host_pages * page_bytes;
     options.max_model_len = kMaxLength;

@@ -25,7 +25,7 @@ class EngineTableCapacityTest : public testing::Test {
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options) {
     const int64_t page_bytes =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
     options.device_kv_bytes = kNumPages * page_bytes;
     options.host_kv_bytes *= page_bytes;
     options.max_model_len = kMaxLength;

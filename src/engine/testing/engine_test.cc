@@ -289,7 +289,7 @@ TEST_F(EngineTest, RequestsWaitForRoomAndAllEnd) {
   // Three pages of 32 tokens: one request of 80 + 6 tokens at a time.
   EngineOptions options;
   options.device_kv_bytes =
-      3 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+      3 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   const auto got = RunAll(*MakeEngine(options),
                           {RequestFrom(0), RequestFrom(0), RequestFrom(40)});
   EXPECT_EQ(got[0].Bits(), got[1].Bits());
@@ -302,7 +302,7 @@ TEST_F(EngineTest, WhoAskedForNoNumberOfTokensGetsWhatThereIsRoomFor) {
   LoadModel("llama", Dtype::kFloat32);
   EngineOptions options;
   options.device_kv_bytes =
-      2 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+      2 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   const std::unique_ptr<Engine> engine = MakeEngine(options);
   Request request = RequestFrom(40, 57);
   EXPECT_EQ(engine->Check(request).error().code, ErrorCode::kResourceExhausted);
@@ -389,7 +389,7 @@ TEST_F(EngineTest, WhatCannotRunIsRefusedWithFieldLimitAndValue) {
   LoadModel("llama", Dtype::kFloat32);
   EngineOptions options;
   options.device_kv_bytes =
-      2 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+      2 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   const std::unique_ptr<Engine> engine = MakeEngine(options);
   Collector never;
   const auto error_of = [&](const Request& request) {

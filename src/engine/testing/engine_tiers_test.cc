@@ -29,7 +29,7 @@ class EngineTiersTest : public testing::Test {
   }
 
   int64_t PageBytes() const {
-    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   Result<std::unique_ptr<Engine>> TryEngine(int64_t num_pages,
                                             int64_t host_bytes,

@@ -24,7 +24,7 @@ class TierModels {
   const Model& Get(bool is_deep) const { return is_deep ? *deep_ : *shallow_; }
   int64_t PageBytes(bool is_deep) const {
     const Model& model = Get(is_deep);
-    return kPageTokens * KvBytesPerToken(model.config(), model.dtype());
+    return kPageTokens * KvBytesPerToken(model.config(), model.dtypes().kv);
   }
 
  private:

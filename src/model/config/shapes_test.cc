@@ -53,9 +53,10 @@ TEST(ShapesTest, RandomWeightsAreOfTheSizeOfTrainedOnes) {
   const Weights weights =
       Weights::Random(config, Dtype::kBFloat16, *backend).value();
   EXPECT_EQ(weights.dtype(), Dtype::kBFloat16);
-  EXPECT_EQ(weights.lm_head.data, weights.embedding.data);
+  EXPECT_EQ(weights.lm_head.codes.data, weights.embedding.data);
   double sum = 0, squares = 0;
-  const View& up = weights.layers[1].up;
+  EXPECT_EQ(weights.layers[1].gate_up.products.size(), 1u);
+  const View up = weights.layers[1].gate_up.Part(1).matrix.codes;
   for (int64_t i = 0; i < up.num_elements(); ++i) {
     const auto value = static_cast<float>(up.As<BFloat16>()[i]);
     ASSERT_TRUE(std::isfinite(value));

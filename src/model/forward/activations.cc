@@ -38,7 +38,7 @@ Activations::Widths Activations::WidthsOf(const Model& model) {
           .kv = int64_t{config.num_kv_heads} * config.head_dim,
           .intermediate = config.intermediate_size,
           .rotary = config.rope.rotary_dim,
-          .dtype = model.dtype()};
+          .dtype = model.dtypes().compute};
 }
 
 size_t Activations::Place(const Widths& widths, const Limits& rows,
@@ -49,19 +49,18 @@ size_t Activations::Place(const Widths& widths, const Limits& rows,
   views.cos_sin = shared.Take(n, widths.rotary, Dtype::kFloat32);
   views.normed = shared.Take(n, widths.hidden, widths.dtype);
   Carver attention(base, shared.offset_bytes());
-  const View qkv = attention.Take(n, widths.q + 2 * widths.kv, widths.dtype);
-  views.q = qkv.Columns(0, widths.q);
-  views.k = qkv.Columns(widths.q, widths.kv);
-  views.v = qkv.Columns(widths.q + widths.kv, widths.kv);
+  views.qkv = attention.Take(n, widths.q + 2 * widths.kv, widths.dtype);
+  views.q = views.qkv.Columns(0, widths.q);
+  views.k = views.qkv.Columns(widths.q, widths.kv);
+  views.v = views.qkv.Columns(widths.q + widths.kv, widths.kv);
   views.attended = attention.Take(n, widths.q, widths.dtype);
   if (rows.keeps_q_pre) {
     views.q_pre = attention.Take(n, widths.q, widths.dtype);
   }
   Carver feed_forward(base, shared.offset_bytes());
-  const View gate_up =
-      feed_forward.Take(n, 2 * widths.intermediate, widths.dtype);
-  views.gate = gate_up.Columns(0, widths.intermediate);
-  views.up = gate_up.Columns(widths.intermediate, widths.intermediate);
+  views.gate_up = feed_forward.Take(n, 2 * widths.intermediate, widths.dtype);
+  views.gate = views.gate_up.Columns(0, widths.intermediate);
+  views.up = views.gate_up.Columns(widths.intermediate, widths.intermediate);
   Carver logits(base, shared.offset_bytes());
   views.gathered = logits.Take(wanted, widths.hidden, Dtype::kFloat32);
   views.gathered_norm = logits.Take(wanted, widths.hidden, widths.dtype);

@@ -25,18 +25,20 @@ class Activations {
                                       const Limits& limits);
 
   // Views for one step. The three groups share their memory. Outputs of
-  // products that share an input are columns of one array, so that a backend
-  // may make them in one product.
+  // products that share an input are columns of one array, as
+  // JoinedWeights makes them.
   struct Views {
     View cos_sin;  // f32 [rows, rotary_dim]
     View normed;   // [rows, hidden]: the input of products
     // Attention.
-    View q;         // [rows, q_heads * head_dim]: columns, and next
-    View k, v;      // [rows, kv_heads * head_dim]
+    View qkv;       // [rows, (q_heads + 2 * kv_heads) * head_dim]
+    View q;         // [rows, q_heads * head_dim]: columns of qkv
+    View k, v;      // [rows, kv_heads * head_dim]: columns of qkv
     View q_pre;     // [rows, q_heads * head_dim], or empty
     View attended;  // [rows, q_heads * head_dim]
     // Feed-forward.
-    View gate, up;  // [rows, intermediate]: columns
+    View gate_up;   // [rows, 2 * intermediate]
+    View gate, up;  // [rows, intermediate]: columns of gate_up
     // Logits.
     View gathered;       // f32 [wanted, hidden]
     View gathered_norm;  // [wanted, hidden]

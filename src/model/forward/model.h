@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "model/config/config.h"
+#include "model/forward/dtypes.h"
 #include "model/weights/weights.h"
 
 namespace winnow {
@@ -37,8 +38,10 @@ class Model {
   const std::filesystem::path& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
-  // What products read and what the KV is kept in.
-  Dtype dtype() const { return weights_.dtype(); }
+  // KV is kept in what is computed in.
+  Dtypes dtypes() const {
+    return {.compute = weights_.dtype(), .kv = weights_.dtype()};
+  }
 
  private:
   Model(std::filesystem::path folder, ModelConfig config, Weights weights)

@@ -122,7 +122,7 @@ NamedValues KvIdentity(const Model& model) {
   }
   AddRope(config.rope, values);
   NamedValues identity = values.Take();
-  identity.emplace_back("--dtype", DtypeName(model.dtype()));
+  identity.emplace_back("--dtype", DtypeName(model.dtypes().compute));
   const std::vector<FileDigest>& digests = model.weights().digests();
   CHECK(!digests.empty(), "loaded without digests");
   for (const FileDigest& digest : digests) {

@@ -22,21 +22,22 @@ struct Pass {
     return {
         .x = x, .weight = weight, .epsilon = config().rms_epsilon, .out = out};
   }
-  // The products of the residual stream, normalised.
-  void ProjectHidden(const View& norm_weight, std::span<const LinearPart> parts,
+  // The products of the residual stream, normalised, into columns of `out`.
+  void ProjectHidden(const View& norm_weight, const JoinedWeights& weights,
+                     const View& out,
                      const std::optional<GatedActArgs>& act = {}) const {
+    const LinearParts parts(weights, out);
     backend.Linear(queue, {.x = views.normed,
-                           .parts = parts,
+                           .parts = parts.all(),
                            .residual = {},
                            .batch_invariant = args.batch_invariant,
                            .norm = Norm(args.hidden, norm_weight, views.normed),
                            .gated_act = act});
   }
   // Adds a branch's last product to the residual stream.
-  void ProjectIntoResidual(const View& x, const View& weight,
-                           const View& bias) const {
+  void ProjectIntoResidual(const View& x, const LinearWeights& weights) const {
     const std::array<LinearPart, 1> parts = {
-        {{.weight = weight, .bias = bias, .out = args.hidden}}};
+        {{.weight = weights.matrix, .bias = weights.bias, .out = args.hidden}}};
     backend.Linear(queue, {.x = x,
                            .parts = parts,
                            .residual = args.hidden,
@@ -244,12 +245,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
   const auto index = static_cast<size_t>(step.layer);
   const LayerWeights& weights = pass.model.weights().layers[index];
   const Activations::Views& views = pass.views;
-  const std::array<LinearPart, 3> parts = {{
-      {.weight = weights.q, .bias = weights.q_bias, .out = views.q},
-      {.weight = weights.k, .bias = weights.k_bias, .out = views.k},
-      {.weight = weights.v, .bias = weights.v_bias, .out = views.v},
-  }};
-  pass.ProjectHidden(weights.input_norm, parts);
+  pass.ProjectHidden(weights.input_norm, weights.qkv, views.qkv);
   const View q = views.q.SplitColumns(config.num_q_heads);
   const View k = views.k.SplitColumns(config.num_kv_heads);
   if (!weights.q_norm.empty()) {
@@ -275,7 +271,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
       .out = views.attended.SplitColumns(config.num_q_heads),
       .lse = {},
-      .ahead = weights.o,
+      .ahead = weights.o.matrix.codes,
       .batch_invariant = pass.args.batch_invariant,
   };
   if (Chooses(pass.args.selection, step.layer)) {
@@ -283,22 +279,19 @@ void Attend(const Pass& pass, const LayerStep& step) {
   } else {
     FetchAndAttend(pass, step, read, {}, cache);
   }
-  pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);
+  pass.ProjectIntoResidual(views.attended, weights.o);
 }
 
 // hidden += scale * down(activation(gate(x)) * up(x)), x = norm(hidden).
 void FeedForward(const Pass& pass, const LayerWeights& weights) {
   const Activations::Views& views = pass.views;
-  const std::array<LinearPart, 2> parts = {{
-      {.weight = weights.gate, .bias = weights.gate_bias, .out = views.gate},
-      {.weight = weights.up, .bias = weights.up_bias, .out = views.up},
-  }};
-  pass.ProjectHidden(weights.post_attention_norm, parts,
+  pass.ProjectHidden(weights.post_attention_norm, weights.gate_up,
+                     views.gate_up,
                      GatedActArgs{.activation = pass.config().activation,
                                   .gate = views.gate,
                                   .up = views.up,
                                   .out = views.gate});
-  pass.ProjectIntoResidual(views.gate, weights.down, weights.down_bias);
+  pass.ProjectIntoResidual(views.gate, weights.down);
 }
 
 int64_t NumWanted(const ForwardArgs& args) {

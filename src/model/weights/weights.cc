@@ -9,6 +9,7 @@
 #include <set>
 
 #include "model/weights/gates.h"
+#include "model/weights/weight_layout.h"
 
 namespace winnow {
 namespace {
@@ -43,13 +44,23 @@ class LayerSlots {
     slots_.push_back(
         {fmt::format("{}{}.weight", prefix_, name), {size}, &view});
   }
-  // A projection [out, in]; with a bias where `bias` is not null.
-  void Linear(std::string_view name, int64_t out, int64_t in, View& weight,
-              View* bias) {
+  void Matrix(std::string_view name, int64_t rows, int64_t columns,
+              View& view) {
     slots_.push_back(
-        {fmt::format("{}{}.weight", prefix_, name), {out, in}, &weight});
-    if (bias == nullptr) return;
-    slots_.push_back({fmt::format("{}{}.bias", prefix_, name), {out}, bias});
+        {fmt::format("{}{}.weight", prefix_, name), {rows, columns}, &view});
+  }
+  void Linear(std::string_view name, int64_t out, int64_t in,
+              WeightMatrix& weight) {
+    weight.rows = out;
+    weight.columns = in;
+    Matrix(name, out, in, weight.codes);
+  }
+  void Linear(std::string_view name, int64_t out, int64_t in, bool has_bias,
+              LinearWeights& weights) {
+    Linear(name, out, in, weights.matrix);
+    if (!has_bias) return;
+    slots_.push_back(
+        {fmt::format("{}{}.bias", prefix_, name), {out}, &weights.bias});
   }
 
  private:
@@ -65,37 +76,31 @@ void AddLayer(const ModelConfig& config, int layer, LayerWeights& weights,
   const int64_t intermediate = config.intermediate_size;
   const int64_t q_size = int64_t{config.num_q_heads} * config.head_dim;
   const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
-  const auto biased = [](bool has, View& bias) {
-    return has ? &bias : nullptr;
-  };
   add.Norm(names.input_norm, hidden, weights.input_norm);
-  add.Linear(names.q, q_size, hidden, weights.q,
-             biased(config.qkv_bias, weights.q_bias));
-  add.Linear(names.k, kv_size, hidden, weights.k,
-             biased(config.qkv_bias, weights.k_bias));
-  add.Linear(names.v, kv_size, hidden, weights.v,
-             biased(config.qkv_bias, weights.v_bias));
+  weights.qkv = JoinedWeights::OfWidths({q_size, kv_size, kv_size});
+  std::span<LinearWeights> qkv = weights.qkv.products;
+  add.Linear(names.q, q_size, hidden, config.qkv_bias, qkv[0]);
+  add.Linear(names.k, kv_size, hidden, config.qkv_bias, qkv[1]);
+  add.Linear(names.v, kv_size, hidden, config.qkv_bias, qkv[2]);
   if (config.family->has_qk_norm) {
     add.Norm(names.q_norm, config.head_dim, weights.q_norm);
     add.Norm(names.k_norm, config.head_dim, weights.k_norm);
   }
-  add.Linear(names.o, hidden, q_size, weights.o,
-             biased(config.o_bias, weights.o_bias));
+  add.Linear(names.o, hidden, q_size, config.o_bias, weights.o);
   add.Norm(names.post_attention_norm, hidden, weights.post_attention_norm);
-  add.Linear(names.gate, intermediate, hidden, weights.gate,
-             biased(config.mlp_bias, weights.gate_bias));
-  add.Linear(names.up, intermediate, hidden, weights.up,
-             biased(config.mlp_bias, weights.up_bias));
-  add.Linear(names.down, hidden, intermediate, weights.down,
-             biased(config.mlp_bias, weights.down_bias));
+  weights.gate_up = JoinedWeights::OfWidths({intermediate, intermediate});
+  std::span<LinearWeights> gate_up = weights.gate_up.products;
+  add.Linear(names.gate, intermediate, hidden, config.mlp_bias, gate_up[0]);
+  add.Linear(names.up, intermediate, hidden, config.mlp_bias, gate_up[1]);
+  add.Linear(names.down, hidden, intermediate, config.mlp_bias, weights.down);
 }
 
 std::vector<Slot> SlotsFor(const ModelConfig& config, Weights& weights) {
   const TensorNames& names = *config.family->names;
   std::vector<Slot> slots;
   LayerSlots add("", slots);
-  add.Linear(names.embedding, config.vocab_size, config.hidden_size,
-             weights.embedding, nullptr);
+  add.Matrix(names.embedding, config.vocab_size, config.hidden_size,
+             weights.embedding);
   weights.layers.resize(static_cast<size_t>(config.num_layers));
   for (int layer = 0; layer < config.num_layers; ++layer) {
     AddLayer(config, layer, weights.layers[static_cast<size_t>(layer)], slots);
@@ -103,7 +108,7 @@ std::vector<Slot> SlotsFor(const ModelConfig& config, Weights& weights) {
   add.Norm(names.final_norm, config.hidden_size, weights.final_norm);
   if (!config.tied_embeddings) {
     add.Linear(names.lm_head, config.vocab_size, config.hidden_size,
-               weights.lm_head, nullptr);
+               weights.lm_head);
   }
   return slots;
 }
@@ -295,11 +300,14 @@ Result<Weights> Weights::Random(const ModelConfig& config, Dtype dtype,
                                 Backend& backend) {
   Weights weights;
   const std::vector<Slot> slots = SlotsFor(config, weights);
-  size_t num_bytes = 0;
-  for (const Slot& slot : slots) num_bytes += PaddedBytes(slot, dtype);
+  for (const Slot& slot : slots) *slot.view = ViewOf(slot, nullptr, dtype);
+  const WeightLayout layout = WeightLayout::Of(weights, config.tied_embeddings);
   ASSIGN_OR_RETURN(
       weights.device_memory_,
-      backend.Allocate(Tier::kDevice, num_bytes, "random weights"));
+      backend.Allocate(Tier::kDevice, layout.num_bytes, "random weights"));
+  for (const auto& [view, offset] : layout.places) {
+    view->data = weights.device_memory_.data() + offset;
+  }
   const auto piece_bytes =
       static_cast<size_t>(kRandomElements * DtypeBytes(dtype));
   ASSIGN_OR_RETURN(const Buffer pieces,
@@ -318,16 +326,14 @@ Result<Weights> Weights::Random(const ModelConfig& config, Dtype dtype,
       FillRandom<float>(numbers, ones);
   }
   const std::unique_ptr<Queue> queue = backend.MakeQueue();
-  std::byte* at = weights.device_memory_.data();
   for (const Slot& slot : slots) {
-    *slot.view = ViewOf(slot, at, dtype);
-    at += PaddedBytes(slot, dtype);
     weights.num_parameters_ += slot.num_elements();
     weights.copied_bytes_ += BytesOf(slot, dtype);
     const bool is_norm = slot.name.ends_with("norm.weight");
     Repeat(backend, *queue, is_norm ? ones : numbers, *slot.view);
   }
-  if (config.tied_embeddings) weights.lm_head = weights.embedding;
+  JoinLayers(weights);
+  if (config.tied_embeddings) weights.lm_head = DenseMatrix(weights.embedding);
   RETURN_IF_ERROR(
       backend.Wait(backend.Record(*queue), std::chrono::minutes(5)));
   return weights;
@@ -373,7 +379,7 @@ Result<Weights> Weights::Load(const std::filesystem::path& folder,
         slot, slot.copied ? copy : slot.entry->tensor.bytes.data(), dtype);
     if (slot.copied) copy += PaddedBytes(slot, dtype);
   }
-  if (config.tied_embeddings) weights.lm_head = weights.embedding;
+  if (config.tied_embeddings) weights.lm_head = DenseMatrix(weights.embedding);
   RETURN_IF_ERROR(ReadIn(checkpoint, slots, options.progress));
   return weights;
 }

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "model/config/config.h"
 #include "model/weights/checkpoint.h"
+#include "model/weights/joined_weights.h"
 #include "model/weights/weight_digests.h"
 #include "tensor/buffer.h"
 #include "tensor/view.h"
@@ -19,16 +20,14 @@ namespace winnow {
 
 // One layer's weights; a bias or norm that the model does not have is empty.
 struct LayerWeights {
-  View input_norm;           // [hidden]
-  View q, q_bias;            // [q_heads * head_dim, hidden], [out]
-  View k, k_bias;            // [kv_heads * head_dim, hidden], [out]
-  View v, v_bias;            // [kv_heads * head_dim, hidden], [out]
+  View input_norm;  // [hidden]
+  // [q_heads * head_dim, hidden], then [kv_heads * head_dim, hidden] twice.
+  JoinedWeights qkv;
   View q_norm, k_norm;       // [head_dim]
-  View o, o_bias;            // [hidden, q_heads * head_dim], [out]
+  LinearWeights o;           // [hidden, q_heads * head_dim]
   View post_attention_norm;  // [hidden]
-  View gate, gate_bias;      // [intermediate, hidden], [out]
-  View up, up_bias;          // [intermediate, hidden], [out]
-  View down, down_bias;      // [hidden, intermediate], [out]
+  JoinedWeights gate_up;     // [intermediate, hidden] twice
+  LinearWeights down;        // [hidden, intermediate]
 };
 
 // Called with bytes of weights that are in memory, and of all there are.
@@ -82,9 +81,9 @@ class Weights {
   int64_t mapped_bytes() const { return mapped_bytes_; }
   int64_t copied_bytes() const { return copied_bytes_; }
 
-  View embedding;   // [vocab, hidden]
-  View final_norm;  // [hidden]
-  View lm_head;     // [vocab, hidden]; the embedding where they are tied
+  View embedding;        // [vocab, hidden]
+  View final_norm;       // [hidden]
+  WeightMatrix lm_head;  // [vocab, hidden]; the embedding where they are tied
   std::vector<LayerWeights> layers;
 
  private:

@@ -76,7 +76,7 @@ TEST(WeightsTest, EveryRoleHasItsTensor) {
   WriteTinyModel(qwen, folder.path(), {});
   const Model model = Model::Load(folder.path(), {}).value();
   const Weights& weights = model.weights();
-  EXPECT_EQ(model.dtype(), Dtype::kFloat32);
+  EXPECT_EQ(model.dtypes().compute, Dtype::kFloat32);
   EXPECT_EQ(weights.copied_bytes(), 0);
   EXPECT_EQ(weights.mapped_bytes(), weights.num_parameters() * 4);
   const auto expect = [&](const View& view, const std::string& name) {
@@ -84,24 +84,31 @@ TEST(WeightsTest, EveryRoleHasItsTensor) {
   };
   expect(weights.embedding, "model.embed_tokens");
   expect(weights.final_norm, "model.norm");
-  expect(weights.lm_head, "lm_head");
+  expect(weights.lm_head.codes, "lm_head");
   ASSERT_EQ(weights.layers.size(), 2u);
   for (int i = 0; i < 2; ++i) {
     const LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
     const std::string prefix = fmt::format("model.layers.{}.", i);
     expect(layer.input_norm, prefix + "input_layernorm");
-    expect(layer.q, prefix + "self_attn.q_proj");
-    expect(layer.k, prefix + "self_attn.k_proj");
-    expect(layer.v, prefix + "self_attn.v_proj");
+    const auto expect_part = [&](const JoinedWeights& joined, size_t part,
+                                 const char* name) {
+      const WeightMatrix& matrix = joined.products[part].matrix;
+      EXPECT_EQ(BrokenRule(matrix), "");
+      EXPECT_EQ(matrix.rows, joined.widths[part]);
+      expect(matrix.codes, prefix + name);
+    };
+    expect_part(layer.qkv, 0, "self_attn.q_proj");
+    expect_part(layer.qkv, 1, "self_attn.k_proj");
+    expect_part(layer.qkv, 2, "self_attn.v_proj");
     expect(layer.q_norm, prefix + "self_attn.q_norm");
     expect(layer.k_norm, prefix + "self_attn.k_norm");
-    expect(layer.o, prefix + "self_attn.o_proj");
+    expect(layer.o.matrix.codes, prefix + "self_attn.o_proj");
     expect(layer.post_attention_norm, prefix + "post_attention_layernorm");
-    expect(layer.gate, prefix + "mlp.gate_proj");
-    expect(layer.up, prefix + "mlp.up_proj");
-    expect(layer.down, prefix + "mlp.down_proj");
-    EXPECT_TRUE(layer.q_bias.empty() && layer.o_bias.empty());
-    EXPECT_EQ(layer.o.shape[1], 128);
+    expect_part(layer.gate_up, 0, "mlp.gate_proj");
+    expect_part(layer.gate_up, 1, "mlp.up_proj");
+    expect(layer.down.matrix.codes, prefix + "mlp.down_proj");
+    EXPECT_TRUE(layer.qkv.products[0].bias.empty() && layer.o.bias.empty());
+    EXPECT_EQ(layer.o.matrix.columns, 128);
   }
 }
 
@@ -115,20 +122,20 @@ TEST(WeightsTest, BiasesAndTiedEmbeddings) {
     ExpectHolds<float>(view,
                        TensorOf(llama, "model.layers.1." + name + ".bias"));
   };
-  expect(layer.q_bias, "self_attn.q_proj");
-  expect(layer.k_bias, "self_attn.k_proj");
-  expect(layer.v_bias, "self_attn.v_proj");
-  expect(layer.o_bias, "self_attn.o_proj");
-  expect(layer.gate_bias, "mlp.gate_proj");
-  expect(layer.up_bias, "mlp.up_proj");
-  expect(layer.down_bias, "mlp.down_proj");
+  expect(layer.qkv.Part(0).bias, "self_attn.q_proj");
+  expect(layer.qkv.Part(1).bias, "self_attn.k_proj");
+  expect(layer.qkv.Part(2).bias, "self_attn.v_proj");
+  expect(layer.o.bias, "self_attn.o_proj");
+  expect(layer.gate_up.Part(0).bias, "mlp.gate_proj");
+  expect(layer.gate_up.Part(1).bias, "mlp.up_proj");
+  expect(layer.down.bias, "mlp.down_proj");
 
   const TemporaryFolder tied_folder("tied_weights");
   WriteTinyModel(ReadTinyCase("qwen2"), tied_folder.path(), {});
   const Model tied = Model::Load(tied_folder.path(), {}).value();
-  EXPECT_EQ(tied.weights().lm_head.data, tied.weights().embedding.data);
-  EXPECT_FALSE(tied.weights().layers[0].q_bias.empty());
-  EXPECT_TRUE(tied.weights().layers[0].o_bias.empty());
+  EXPECT_EQ(tied.weights().lm_head.codes.data, tied.weights().embedding.data);
+  EXPECT_FALSE(tied.weights().layers[0].qkv.Part(0).bias.empty());
+  EXPECT_TRUE(tied.weights().layers[0].o.bias.empty());
 }
 
 TEST(WeightsTest, AnotherDtypeIsACopyAndCounted) {
@@ -138,9 +145,9 @@ TEST(WeightsTest, AnotherDtypeIsACopyAndCounted) {
   const TemporaryFolder folder("weights");
   WriteTinyModel(llama, folder.path(), {.dtype = Dtype::kBFloat16});
   const Model stored = Model::Load(folder.path(), {}).value();
-  EXPECT_EQ(stored.dtype(), Dtype::kBFloat16);
+  EXPECT_EQ(stored.dtypes().compute, Dtype::kBFloat16);
   EXPECT_EQ(stored.weights().copied_bytes(), 0);
-  ExpectHolds<BFloat16>(stored.weights().layers[1].q, q);
+  ExpectHolds<BFloat16>(stored.weights().layers[1].qkv.Part(0).matrix.codes, q);
 
   const Model wide =
       Model::Load(folder.path(), {.dtype = Dtype::kFloat32, .progress = {}})
@@ -148,14 +155,15 @@ TEST(WeightsTest, AnotherDtypeIsACopyAndCounted) {
   EXPECT_EQ(wide.weights().mapped_bytes(), 0);
   EXPECT_EQ(wide.weights().copied_bytes(), wide.weights().num_parameters() * 4);
   for (size_t i = 0; i < q.values.size(); ++i) {
-    ASSERT_EQ(wide.weights().layers[1].q.As<float>()[i],
+    ASSERT_EQ(wide.weights().layers[1].qkv.Part(0).matrix.codes.As<float>()[i],
               static_cast<float>(BFloat16(q.values[i])));
   }
   const Model half =
       Model::Load(folder.path(), {.dtype = Dtype::kFloat16, .progress = {}})
           .value();
-  EXPECT_EQ(half.weights().layers[1].q.As<Float16>()[5].bits,
-            Float16(static_cast<float>(BFloat16(q.values[5]))).bits);
+  EXPECT_EQ(
+      half.weights().layers[1].qkv.Part(0).matrix.codes.As<Float16>()[5].bits,
+      Float16(static_cast<float>(BFloat16(q.values[5]))).bits);
 }
 
 // No copy writes into the next one, whatever its size: rows and columns are
@@ -182,12 +190,14 @@ TEST(WeightsTest, CopiesOfOddSizesStandApart) {
           view, TensorOf(llama, fmt::format("model.layers.{}.{}", i, name)));
     };
     expect(layer.post_attention_norm, "post_attention_layernorm.weight");
-    expect(layer.gate, "mlp.gate_proj.weight");
-    expect(layer.gate_bias, "mlp.gate_proj.bias");
-    expect(layer.up, "mlp.up_proj.weight");
-    expect(layer.up_bias, "mlp.up_proj.bias");
-    expect(layer.down, "mlp.down_proj.weight");
-    expect(layer.down_bias, "mlp.down_proj.bias");
+    const LinearWeights gate = layer.gate_up.Part(0);
+    const LinearWeights up = layer.gate_up.Part(1);
+    expect(gate.matrix.codes, "mlp.gate_proj.weight");
+    expect(gate.bias, "mlp.gate_proj.bias");
+    expect(up.matrix.codes, "mlp.up_proj.weight");
+    expect(up.bias, "mlp.up_proj.bias");
+    expect(layer.down.matrix.codes, "mlp.down_proj.weight");
+    expect(layer.down.bias, "mlp.down_proj.bias");
   }
 }
 
@@ -208,7 +218,7 @@ TEST(WeightsTest, UnalignedTensorsAreCopied) {
   ASSERT_TRUE(WriteFile(path, file).ok());
   const Model model = Model::Load(folder.path(), {}).value();
   EXPECT_EQ(model.weights().mapped_bytes(), 0);
-  ExpectHolds<float>(model.weights().lm_head,
+  ExpectHolds<float>(model.weights().lm_head.codes,
                      TensorOf(llama, "lm_head.weight"));
 }
 

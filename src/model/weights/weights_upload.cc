@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/thread_pool.h"
+#include "model/weights/weight_layout.h"
 #include "model/weights/weights.h"
 
 namespace winnow {
@@ -16,43 +17,7 @@ constexpr size_t kPieceBytes = size_t{32} << 20;
 // for the first time.
 constexpr int kMaxCopiers = 8;
 constexpr int64_t kCopyBytes = int64_t{1} << 20;  // that one takes at a time
-constexpr size_t kGroupAlignment = 256;
 constexpr std::chrono::minutes kCopyTimeout(5);
-
-// Tensors that stand side by side, so that products which share an input can
-// be one (Backend::Linear).
-using Group = std::vector<View*>;
-
-std::vector<Group> GroupsOf(Weights& weights) {
-  std::vector<Group> groups = {{&weights.embedding}};
-  for (LayerWeights& layer : weights.layers) {
-    groups.insert(groups.end(), {{&layer.input_norm},
-                                 {&layer.q, &layer.k, &layer.v},
-                                 {&layer.q_bias, &layer.k_bias, &layer.v_bias},
-                                 {&layer.q_norm},
-                                 {&layer.k_norm},
-                                 {&layer.o},
-                                 {&layer.o_bias},
-                                 {&layer.post_attention_norm},
-                                 {&layer.gate, &layer.up},
-                                 {&layer.gate_bias, &layer.up_bias},
-                                 {&layer.down},
-                                 {&layer.down_bias}});
-  }
-  groups.push_back({&weights.final_norm});
-  if (weights.lm_head.data != weights.embedding.data) {
-    groups.push_back({&weights.lm_head});
-  }
-  for (Group& group : groups) {
-    std::erase_if(group, [](const View* view) { return view->empty(); });
-  }
-  std::erase_if(groups, [](const Group& group) { return group.empty(); });
-  return groups;
-}
-
-size_t Aligned(size_t num_bytes) {
-  return (num_bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment;
-}
 
 // Sends bytes through two pinned pieces, in order. Owns the pieces.
 class Sender {
@@ -115,35 +80,26 @@ class Sender {
 }  // namespace
 
 Status Weights::Upload(Backend& backend, const LoadProgress& progress) {
-  const bool tied = lm_head.data == embedding.data;
-  const std::vector<Group> groups = GroupsOf(*this);
-  size_t num_bytes = 0;
-  for (const Group& group : groups) {
-    for (const View* view : group) {
-      num_bytes += static_cast<size_t>(view->num_bytes());
-    }
-    num_bytes = Aligned(num_bytes);
-  }
-  ASSIGN_OR_RETURN(Buffer memory,
-                   backend.Allocate(Tier::kDevice, num_bytes, "weights"));
+  const bool tied = lm_head.codes.data == embedding.data;
+  const WeightLayout layout = WeightLayout::Of(*this, tied);
+  ASSIGN_OR_RETURN(
+      Buffer memory,
+      backend.Allocate(Tier::kDevice, layout.num_bytes, "weights"));
   ASSIGN_OR_RETURN(const std::unique_ptr<Sender> sender,
                    Sender::Create(backend));
-  size_t offset = 0;
-  for (const Group& group : groups) {
-    for (View* view : group) {
-      std::byte* to = memory.data() + offset;
-      RETURN_IF_ERROR(sender->Send(
-          {view->data, static_cast<size_t>(view->num_bytes())}, to));
-      view->data = to;
-      offset += static_cast<size_t>(view->num_bytes());
-      if (progress) {
-        progress(static_cast<int64_t>(offset), static_cast<int64_t>(num_bytes));
-      }
+  for (const auto& [view, offset] : layout.places) {
+    std::byte* to = memory.data() + offset;
+    const auto num_bytes = static_cast<size_t>(view->num_bytes());
+    RETURN_IF_ERROR(sender->Send({view->data, num_bytes}, to));
+    view->data = to;
+    if (progress) {
+      progress(static_cast<int64_t>(offset + num_bytes),
+               static_cast<int64_t>(layout.num_bytes));
     }
-    offset = Aligned(offset);
   }
   RETURN_IF_ERROR(sender->Finish());
-  if (tied) lm_head = embedding;
+  JoinLayers(*this);
+  if (tied) lm_head = DenseMatrix(embedding);
   device_memory_ = std::move(memory);
   checkpoint_ = {};
   copies_ = {};

@@ -18,14 +18,18 @@ Weights LoadWeights(const TinyCase& tiny, const TemporaryFolder& folder) {
 
 std::vector<View> ViewsOf(const Weights& weights) {
   std::vector<View> views = {weights.embedding, weights.final_norm,
-                             weights.lm_head};
+                             weights.lm_head.codes};
+  const auto add = [&](const LinearWeights& product) {
+    views.push_back(product.matrix.codes);
+    views.push_back(product.bias);
+  };
   for (const LayerWeights& layer : weights.layers) {
-    views.insert(
-        views.end(),
-        {layer.input_norm, layer.q, layer.q_bias, layer.k, layer.k_bias,
-         layer.v, layer.v_bias, layer.q_norm, layer.k_norm, layer.o,
-         layer.o_bias, layer.post_attention_norm, layer.gate, layer.gate_bias,
-         layer.up, layer.up_bias, layer.down, layer.down_bias});
+    views.insert(views.end(), {layer.input_norm, layer.q_norm, layer.k_norm,
+                               layer.post_attention_norm});
+    for (size_t part = 0; part < 3; ++part) add(layer.qkv.Part(part));
+    for (size_t part = 0; part < 2; ++part) add(layer.gate_up.Part(part));
+    add(layer.o);
+    add(layer.down);
   }
   return views;
 }
@@ -35,12 +39,8 @@ std::vector<std::byte> BytesOf(const View& view) {
   return {view.data, view.data + view.num_elements() * DtypeBytes(view.dtype)};
 }
 
-const std::byte* EndOf(const View& view) {
-  return view.data + view.num_elements() * DtypeBytes(view.dtype);
-}
-
 TEST(WeightsUploadTest, EveryTensorMovesWithItsBytes) {
-  for (const char* name : {"qwen2", "qwen3", "llama"}) {
+  for (const char* name : {"qwen2", "qwen3", "llama", "llama_bias"}) {
     const TemporaryFolder folder("upload");
     Weights weights = LoadWeights(ReadTinyCase(name), folder);
     const std::vector<View> before = ViewsOf(weights);
@@ -57,17 +57,49 @@ TEST(WeightsUploadTest, EveryTensorMovesWithItsBytes) {
   }
 }
 
-TEST(WeightsUploadTest, ProductsThatShareAnInputStandSideBySide) {
-  const TemporaryFolder folder("upload");
-  Weights weights = LoadWeights(ReadTinyCase("qwen2"), folder);
-  const auto backend = MakeCpuBackend({});
-  ASSERT_TRUE(weights.Upload(*backend, {}).ok());
-  for (const LayerWeights& layer : weights.layers) {
-    EXPECT_EQ(EndOf(layer.q), layer.k.data);
-    EXPECT_EQ(EndOf(layer.k), layer.v.data);
-    EXPECT_EQ(EndOf(layer.q_bias), layer.k_bias.data);
-    EXPECT_EQ(EndOf(layer.k_bias), layer.v_bias.data);
-    EXPECT_EQ(EndOf(layer.gate), layer.up.data);
+// The bytes of parts in turn, of which each has its own memory.
+struct PartBytes {
+  std::vector<std::byte> matrices, biases;
+
+  explicit PartBytes(const JoinedWeights& weights) {
+    for (const LinearWeights& product : weights.products) {
+      Add(product.matrix.codes, matrices);
+      Add(product.bias, biases);
+    }
+  }
+  static void Add(const View& view, std::vector<std::byte>& to) {
+    const std::vector<std::byte> bytes = BytesOf(view);
+    to.insert(to.end(), bytes.begin(), bytes.end());
+  }
+};
+
+void ExpectJoined(const JoinedWeights& joined, const PartBytes& parts) {
+  ASSERT_EQ(joined.products.size(), 1u);
+  const LinearWeights& all = joined.products[0];
+  EXPECT_EQ(BrokenRule(all.matrix), "");
+  EXPECT_EQ(all.matrix.rows, joined.num_outputs());
+  EXPECT_EQ(BytesOf(all.matrix.codes), parts.matrices);
+  EXPECT_EQ(BytesOf(all.bias), parts.biases);
+}
+
+TEST(WeightsUploadTest, JoinedWeightsAreThePartsInTurn) {
+  for (const char* name : {"qwen2", "qwen3", "llama", "llama_bias"}) {
+    const TemporaryFolder folder("upload");
+    Weights weights = LoadWeights(ReadTinyCase(name), folder);
+    std::vector<PartBytes> before;
+    for (const LayerWeights& layer : weights.layers) {
+      EXPECT_EQ(layer.qkv.products.size(), 3u);
+      EXPECT_EQ(layer.gate_up.products.size(), 2u);
+      before.emplace_back(layer.qkv);
+      before.emplace_back(layer.gate_up);
+    }
+    const auto backend = MakeCpuBackend({});
+    ASSERT_TRUE(weights.Upload(*backend, {}).ok());
+    auto next = before.begin();
+    for (const LayerWeights& layer : weights.layers) {
+      ExpectJoined(layer.qkv, *next++);
+      ExpectJoined(layer.gate_up, *next++);
+    }
   }
 }
 

@@ -102,7 +102,7 @@ class EngineLoopTest : public testing::Test {
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);
     backend_ = MakeCpuBackend({.num_threads = 1});
     page_bytes_ =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtypes().kv);
   }
   // What the disk's thread waits in goes on.
   void TearDown() override {

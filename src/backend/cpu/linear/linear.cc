@@ -11,7 +11,7 @@ namespace {
 
 template <typename T, typename Out>
 void SumColumn(const LinearArgs& args, const LinearPart& part, int64_t n) {
-  const T* weight = part.weight.Row<T>(n);
+  const T* weight = part.weight.codes.Row<T>(n);
   const float bias =
       part.bias.empty() ? 0.0f : static_cast<float>(part.bias.As<T>()[n]);
   for (int64_t row = 0; row < args.x.dim(0); ++row) {
@@ -43,7 +43,7 @@ void LinearColumn(const LinearArgs& args, const LinearPart& part,
 void LinearScalar(const LinearArgs& args, ThreadPool& pool) {
   CheckLinear(args);
   for (const LinearPart& part : args.parts) {
-    pool.ParallelFor(part.weight.dim(0), [&](int64_t column, int) {
+    pool.ParallelFor(part.weight.rows, [&](int64_t column, int) {
       LinearColumn(args, part, column);
     });
   }

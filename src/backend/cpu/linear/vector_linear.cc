@@ -52,7 +52,7 @@ int64_t NumSlices(int64_t num_columns, int64_t slice_columns) {
 int64_t ColumnsOfSlice(const LinearPart& part, int64_t slice,
                        int64_t num_slices, int64_t slice_columns) {
   if (slice + 1 < num_slices) return slice_columns;
-  return part.weight.dim(0) - slice * slice_columns;
+  return part.weight.rows - slice * slice_columns;
 }
 
 WidenKernel BFloat16Widener(CpuKernels kernels) {
@@ -149,7 +149,7 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
                         args.x.stride[0], to});
   });
   const auto slices_of = [](const LinearPart& part) {
-    return (part.weight.dim(0) + kFewRowsColumns - 1) / kFewRowsColumns;
+    return (part.weight.rows + kFewRowsColumns - 1) / kFewRowsColumns;
   };
   int64_t num_items = 0;
   for (const LinearPart& part : args.parts) num_items += slices_of(part);
@@ -158,13 +158,13 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
     for (; item >= slices_of(*part); ++part) item -= slices_of(*part);
     const int64_t column = item * kFewRowsColumns;
     const int64_t num_columns =
-        std::min<int64_t>(kFewRowsColumns, part->weight.dim(0) - column);
+        std::min<int64_t>(kFewRowsColumns, part->weight.rows - column);
     for_groups([&](int64_t row, int count, const std::byte* from) {
       float sums[kMaxFewRows * kFewRowsColumns];
-      kernels.multiply(
-          {count, num_in, from,
-           reinterpret_cast<const uint16_t*>(RowData(part->weight, column)),
-           part->weight.stride[0], num_columns, sums});
+      kernels.multiply({count, num_in, from,
+                        reinterpret_cast<const uint16_t*>(
+                            RowData(part->weight.codes, column)),
+                        part->weight.codes.stride[0], num_columns, sums});
       FinishTile({args, *part, row, count, column, num_columns, sums,
                   kFewRowsColumns});
     });
@@ -221,14 +221,14 @@ const std::byte* VectorLinear::PlaceRows(const BlockJob& job) {
 
 VectorLinear::PartPlan VectorLinear::Plan(const BlockJob& job,
                                           const LinearPart& part) {
-  const int64_t num_columns = part.weight.dim(0), num_in = part.weight.dim(1);
+  const int64_t num_columns = part.weight.rows, num_in = part.weight.columns;
   PartPlan plan;
   plan.part = &part;
   plan.slice_columns =
       num_columns < kFewColumns ? kNarrowSliceColumns : kSliceColumns;
   plan.num_slices = NumSlices(num_columns, plan.slice_columns);
   if (num_columns <= 1) return plan;
-  const bool widened = part.weight.dtype != job.dtype;
+  const bool widened = part.weight.codes.dtype != job.dtype;
   const auto prepare = [&](bool last_block, bool last_slice, bool last_chunk) {
     const int64_t slice = last_slice ? plan.num_slices - 1 : 0;
     const int64_t chunk = last_chunk ? job.num_chunks - 1 : 0;
@@ -239,7 +239,7 @@ VectorLinear::PartPlan VectorLinear::Plan(const BlockJob& job,
              ColumnsOfSlice(part, slice, plan.num_slices, plan.slice_columns),
          .num_in = std::min(job.chunk_in, num_in - chunk * job.chunk_in),
          .x_stride = num_in,
-         .weight_stride = widened ? num_in : part.weight.stride[0]});
+         .weight_stride = widened ? num_in : part.weight.codes.stride[0]});
   };
   for (int last = 0; last < 8; ++last) {
     const bool last_block = last & 1, last_slice = last & 2,
@@ -267,9 +267,9 @@ void VectorLinear::RunItem(const BlockJob& job, int64_t item, int worker) {
     item -= num_items;
   }
   const LinearPart& part = *plan->part;
-  if (part.weight.dim(0) > 1) {
+  if (part.weight.rows > 1) {
     RunSlice(job, *plan, item, worker);
-  } else if (part.weight.dim(0) == 1 && item == 0) {
+  } else if (part.weight.rows == 1 && item == 0) {
     LinearColumn(job.args, part, 0);
   }
 }
@@ -280,7 +280,7 @@ void VectorLinear::RunSlice(const BlockJob& job, const PartPlan& plan,
   const int64_t slice = item / job.num_blocks, block = item % job.num_blocks;
   const bool last_slice = slice + 1 == plan.num_slices;
   const bool last_block = block + 1 == job.num_blocks;
-  const View& weight = plan.part->weight;
+  const View& weight = plan.part->weight.codes;
   const int64_t num_in = weight.dim(1);
   const int64_t first_row = block * kBlockRows;
   const int64_t column = slice * plan.slice_columns;

@@ -53,11 +53,11 @@ struct Product {
     const View whole =
         MakeView(out.data(), Dtype::kFloat32, {count, num_out + 3});
     LinearPart parts[2];
-    parts[0].weight = first.view;
+    parts[0].weight = DenseMatrix(first.view);
     parts[0].bias = bias.view.Reshape({num_out});
     parts[0].out = whole;
     parts[0].out.shape[1] = num_out;
-    parts[1].weight = second.view;
+    parts[1].weight = DenseMatrix(second.view);
     parts[1].out = whole;
     parts[1].out.data += num_out * static_cast<int64_t>(sizeof(float));
     parts[1].out.shape[1] = 3;

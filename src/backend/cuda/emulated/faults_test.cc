@@ -82,8 +82,10 @@ TEST(CudaFaultsTest, AVerbOfRowsThatCannotBeLaunchedIsAnError) {
                             .epsilon = 1e-5f,
                             .out = x});
     const LinearPart parts[] = {
-        {.weight = device.Upload(gate), .bias = {}, .out = outs[0]},
-        {.weight = device.Upload(up), .bias = {}, .out = outs[1]}};
+        {.weight = DenseMatrix(device.Upload(gate)),
+         .bias = {},
+         .out = outs[0]},
+        {.weight = DenseMatrix(device.Upload(up)), .bias = {}, .out = outs[1]}};
     for (const bool batch_invariant : {false, true}) {
       backend.Linear(queue, {.x = x,
                              .parts = parts,

@@ -17,8 +17,8 @@ bool Aligned(const View& view) {
 // that is not to be scaled.
 bool LibraryTakes(const LinearArgs& args, const LinearPart& part) {
   const int64_t row_bytes = args.x.dim(1) * DtypeBytes(args.x.dtype);
-  if (row_bytes % 16 != 0 || !Aligned(args.x) || !Aligned(part.weight) ||
-      !Aligned(part.out) || part.weight.dim(0) % 8 != 0) {
+  if (row_bytes % 16 != 0 || !Aligned(args.x) || !Aligned(part.weight.codes) ||
+      !Aligned(part.out) || part.weight.rows % 8 != 0) {
     return false;
   }
   if (!args.residual.empty() &&
@@ -31,41 +31,15 @@ bool LibraryTakes(const LinearArgs& args, const LinearPart& part) {
          (part.bias.dtype == part.out.dtype && args.scale == 1.0f);
 }
 
-// True where `next` continues `part` in memory, weights and outputs both.
-bool Continues(const LinearPart& part, const LinearPart& next) {
-  const auto bytes = [](const View& view, int64_t elements) {
-    return elements * DtypeBytes(view.dtype);
-  };
-  if (part.bias.empty() != next.bias.empty()) return false;
-  if (!part.bias.empty() &&
-      part.bias.data + bytes(part.bias, part.bias.dim(0)) != next.bias.data) {
-    return false;
-  }
-  return part.out.dtype == next.out.dtype &&
-         part.weight.stride[0] == next.weight.stride[0] &&
-         (part.out.stride[0] == next.out.stride[0] || part.out.dim(0) == 1) &&
-         part.weight.data + bytes(part.weight,
-                                  part.weight.dim(0) * part.weight.stride[0]) ==
-             next.weight.data &&
-         part.out.data + bytes(part.out, part.out.dim(1)) == next.out.data;
-}
-
-LinearPart Joined(LinearPart part, const LinearPart& next) {
-  part.weight.shape[0] += next.weight.dim(0);
-  part.out.shape[1] += next.out.dim(1);
-  if (!part.bias.empty()) part.bias.shape[0] += next.bias.dim(0);
-  return part;
-}
-
 bool EnqueueByLibrary(CudaQueue& queue, CublasLt& library,
                       const LinearArgs& args, const LinearPart& part) {
   if (!LibraryTakes(args, part)) return false;
   const CublasLtShape shape = {
       .rows = args.x.dim(0),
       .inputs = args.x.dim(1),
-      .outputs = part.weight.dim(0),
+      .outputs = part.weight.rows,
       .x_stride = args.x.stride[0],
-      .weight_stride = part.weight.stride[0],
+      .weight_stride = part.weight.codes.stride[0],
       .out_stride = part.out.stride[0],
       .dtype = args.x.dtype,
       .out_dtype = part.out.dtype,
@@ -75,33 +49,35 @@ bool EnqueueByLibrary(CudaQueue& queue, CublasLt& library,
   return library.Enqueue(
       queue, shape,
       {.x = args.x.data,
-       .weight = part.weight.data,
+       .weight = part.weight.codes.data,
        .bias = part.bias.data,
        .addend = args.residual.empty() ? nullptr : args.residual.data,
        .out = part.out.data,
        .alpha = args.scale});
 }
 
-// The part at `next`, with those that continue it; `next` is then behind them.
-LinearPart TakePart(std::span<const LinearPart> parts, size_t& next) {
-  LinearPart part = parts[next++];
-  while (next < parts.size() && Continues(part, parts[next])) {
-    part = Joined(part, parts[next++]);
-  }
-  return part;
+// Outputs [first, first + count) of a part.
+LinearPart Outputs(const LinearPart& part, int64_t first, int64_t count) {
+  return {.weight = part.weight.Rows(first, count),
+          .bias = part.bias.empty() ? View{} : part.bias.Slice(first, count),
+          .out = part.out.Columns(first, count)};
 }
 
 // Whether the launch of the product, which is one, also does args.norm.
 bool NormsInLaunch(const LinearArgs& args, bool gates) {
-  if (!LinearFewRowsNorms(args)) return false;
-  size_t next = 0;
-  const LinearPart first = TakePart(args.parts, next);
-  return first.weight.dim(0) > 0 &&
-         (gates ||
-          (next == args.parts.size() && LinearFewRowsTakes(args, first)));
+  const LinearPart& first = args.parts[0];
+  return LinearFewRowsNorms(args) && first.weight.rows > 0 &&
+         (gates || (args.parts.size() == 1 && LinearFewRowsTakes(args, first)));
 }
 
 }  // namespace
+
+GatedParts GatedPartsOf(const LinearArgs& args) {
+  const LinearPart& first = args.parts[0];
+  if (args.parts.size() == 2) return {.gate = first, .up = args.parts[1]};
+  const int64_t size = args.gated_act->gate.dim(1);
+  return {.gate = Outputs(first, 0, size), .up = Outputs(first, size, size)};
+}
 
 void EnqueueLinear(CudaQueue& queue, CublasLt& library,
                    const LinearArgs& args) {
@@ -117,8 +93,7 @@ void EnqueueLinear(CudaQueue& queue, CublasLt& library,
   if (LinearSplitGates(product)) {
     return EnqueueLinearSplitGated(queue, product);
   }
-  for (size_t next = 0; next < args.parts.size();) {
-    const LinearPart part = TakePart(args.parts, next);
+  for (const LinearPart& part : args.parts) {
     if (LinearFewRowsTakes(product, part)) {
       EnqueueLinearFewRows(queue, product, part);
     } else if (LinearSplitTakes(product, part)) {

@@ -9,9 +9,16 @@
 
 namespace winnow {
 
-// Backend::Linear. Parts whose weights and outputs are adjacent are one
-// product. Bytes: weights once, x and out; flops: 2 x rows x in x out.
+// Backend::Linear. A part is one product. Bytes: weights once, x and out;
+// flops: 2 x rows x in x out.
 void EnqueueLinear(CudaQueue& queue, CublasLt& library, const LinearArgs& args);
+
+// What args.gated_act acts on: two parts, or the halves of a joined one.
+struct GatedParts {
+  LinearPart gate, up;
+};
+// REQUIRES: args.gated_act, and CheckLinear's preconditions.
+GatedParts GatedPartsOf(const LinearArgs& args);
 
 // One part of at most 16 rows of 16-bit numbers, on tensor cores that wait for
 // the weights: what decode steps are made of. `out` may be the residual.
@@ -21,7 +28,7 @@ void EnqueueLinearFewRows(CudaQueue& queue, const LinearArgs& args,
                           const LinearPart& part);
 // Whether its launch also norms: rows that every block has room for.
 bool LinearFewRowsNorms(const LinearArgs& args);
-// Both parts and args.gated_act in one launch; args.norm as above.
+// Gate, up and args.gated_act in one launch; args.norm as above.
 bool LinearFewRowsGates(const LinearArgs& args);
 void EnqueueLinearFewRowsGated(CudaQueue& queue, const LinearArgs& args);
 
@@ -30,7 +37,7 @@ void EnqueueLinearFewRowsGated(CudaQueue& queue, const LinearArgs& args);
 bool LinearSplitTakes(const LinearArgs& args, const LinearPart& part);
 void EnqueueLinearSplit(CudaQueue& queue, const LinearArgs& args,
                         const LinearPart& part);
-// Both parts and args.gated_act in one launch.
+// Gate, up and args.gated_act in one launch.
 bool LinearSplitGates(const LinearArgs& args);
 void EnqueueLinearSplitGated(CudaQueue& queue, const LinearArgs& args);
 

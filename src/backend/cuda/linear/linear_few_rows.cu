@@ -251,15 +251,15 @@ FewRowsTask<T, Out> MakeTask(const LinearArgs& args, const LinearPart& part,
   task.shape = {
       .rows = static_cast<int>(args.x.dim(0)),
       .inputs = static_cast<int>(args.x.dim(1)),
-      .outputs = static_cast<int>(part.weight.dim(0)),
+      .outputs = static_cast<int>(part.weight.rows),
       .x_stride = args.x.stride[0],
-      .weight_stride = part.weight.stride[0],
+      .weight_stride = part.weight.codes.stride[0],
       .residual_stride = args.residual.empty() ? 0 : args.residual.stride[0],
       .out_stride = out.stride[0],
       .scale = args.scale,
   };
   task.x = CudaData<T>(args.x);
-  task.weight = CudaData<T>(part.weight);
+  task.weight = CudaData<T>(part.weight.codes);
   task.bias = CudaData<T>(part.bias);
   task.residual = CudaData<float>(args.residual);
   task.out = CudaData<Out>(out);
@@ -290,7 +290,7 @@ bool LinearFewRowsTakes(const LinearArgs& args, const LinearPart& part) {
   };
   return !args.batch_invariant && args.x.dim(0) <= kMaxRows &&
          args.x.dtype != Dtype::kFloat32 && args.x.dim(1) % 8 == 0 &&
-         aligned(args.x) && aligned(part.weight);
+         aligned(args.x) && aligned(part.weight.codes);
 }
 
 bool LinearFewRowsNorms(const LinearArgs& args) {
@@ -303,15 +303,16 @@ bool LinearFewRowsNorms(const LinearArgs& args) {
 
 bool LinearFewRowsGates(const LinearArgs& args) {
   if (!args.gated_act) return false;
-  const LinearPart &gate = args.parts[0], &up = args.parts[1];
+  const GatedParts parts = GatedPartsOf(args);
+  const LinearPart &gate = parts.gate, &up = parts.up;
   return LinearFewRowsTakes(args, gate) && LinearFewRowsTakes(args, up) &&
-         gate.weight.dim(0) == up.weight.dim(0) &&
-         gate.weight.stride[0] == up.weight.stride[0];
+         gate.weight.rows == up.weight.rows &&
+         gate.weight.codes.stride[0] == up.weight.codes.stride[0];
 }
 
 void EnqueueLinearFewRows(CudaQueue& queue, const LinearArgs& args,
                           const LinearPart& part) {
-  if (part.weight.dim(0) == 0) return;
+  if (part.weight.rows == 0) return;
   const int norm_bytes = args.norm ? NormBytes(args) : 0;
   WithHalf(args.x.dtype, [&](auto element) {
     using T = decltype(element);
@@ -326,13 +327,14 @@ void EnqueueLinearFewRows(CudaQueue& queue, const LinearArgs& args,
 }
 
 void EnqueueLinearFewRowsGated(CudaQueue& queue, const LinearArgs& args) {
-  const LinearPart &gate = args.parts[0], &up = args.parts[1];
-  if (gate.weight.dim(0) == 0) return;
+  const GatedParts parts = GatedPartsOf(args);
+  const LinearPart &gate = parts.gate, &up = parts.up;
+  if (gate.weight.rows == 0) return;
   const int norm_bytes = args.norm ? NormBytes(args) : 0;
   WithHalf(args.x.dtype, [&](auto element) {
     using T = decltype(element);
     FewRowsTask<T, T> task = MakeTask<T, T>(args, gate, args.gated_act->out);
-    task.up = CudaData<T>(up.weight);
+    task.up = CudaData<T>(up.weight.codes);
     task.up_bias = CudaData<T>(up.bias);
     task.activation =
         static_cast<device::Activation>(args.gated_act->activation);

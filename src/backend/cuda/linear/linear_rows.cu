@@ -47,9 +47,9 @@ void EnqueueLinearRows(CudaQueue& queue, const LinearArgs& args,
   const RowsShape shape = {
       .rows = args.x.dim(0),
       .inputs = args.x.dim(1),
-      .outputs = part.weight.dim(0),
+      .outputs = part.weight.rows,
       .x_stride = args.x.stride[0],
-      .weight_stride = part.weight.stride[0],
+      .weight_stride = part.weight.codes.stride[0],
       .residual_stride = args.residual.empty() ? 0 : args.residual.stride[0],
       .out_stride = part.out.stride[0],
       .scale = args.scale,
@@ -62,7 +62,7 @@ void EnqueueLinearRows(CudaQueue& queue, const LinearArgs& args,
     using T = decltype(element);
     using Out = decltype(out);
     LinearRowsKernel<T, Out><<<blocks, kWarps * 32, 0, queue.stream()>>>(
-        shape, CudaData<T>(args.x), CudaData<T>(part.weight),
+        shape, CudaData<T>(args.x), CudaData<T>(part.weight.codes),
         CudaData<T>(part.bias), CudaData<float>(args.residual),
         CudaData<Out>(part.out));
   };

@@ -128,7 +128,7 @@ template <typename Out>
 SplitTask<Out> MakeTask(CudaQueue& queue, const LinearArgs& args,
                         const LinearPart& part, const View& out) {
   SplitTask<Out> task = {};
-  task.weight = MapMatrix(queue, part.weight);
+  task.weight = MapMatrix(queue, part.weight.codes);
   task.x = MapMatrix(queue, args.x);
   task.bias = CudaData<Element>(part.bias);
   task.residual = CudaData<float>(args.residual);
@@ -137,7 +137,7 @@ SplitTask<Out> MakeTask(CudaQueue& queue, const LinearArgs& args,
   task.out_stride = out.stride[0];
   task.rows = static_cast<int>(args.x.dim(0));
   task.inputs = static_cast<int>(args.x.dim(1));
-  task.outputs = static_cast<int>(part.weight.dim(0));
+  task.outputs = static_cast<int>(part.weight.rows);
   task.scale = args.scale;
   return task;
 }
@@ -152,15 +152,16 @@ bool LinearSplitTakes(const LinearArgs& args, const LinearPart& part) {
   };
   return !args.batch_invariant && args.x.dim(0) >= kMinRows &&
          args.x.dim(0) <= kSplitRows && args.x.dtype == Dtype::kBFloat16 &&
-         args.x.dim(1) % 8 == 0 && aligned(args.x) && aligned(part.weight) &&
-         part.weight.dim(0) > 0;
+         args.x.dim(1) % 8 == 0 && aligned(args.x) &&
+         aligned(part.weight.codes) && part.weight.rows > 0;
 }
 
 bool LinearSplitGates(const LinearArgs& args) {
   if (!args.gated_act) return false;
-  const LinearPart &gate = args.parts[0], &up = args.parts[1];
+  const GatedParts parts = GatedPartsOf(args);
+  const LinearPart &gate = parts.gate, &up = parts.up;
   return LinearSplitTakes(args, gate) && LinearSplitTakes(args, up) &&
-         gate.weight.dim(0) == up.weight.dim(0);
+         gate.weight.rows == up.weight.rows;
 }
 
 void EnqueueLinearSplit(CudaQueue& queue, const LinearArgs& args,
@@ -174,10 +175,11 @@ void EnqueueLinearSplit(CudaQueue& queue, const LinearArgs& args,
 }
 
 void EnqueueLinearSplitGated(CudaQueue& queue, const LinearArgs& args) {
-  const LinearPart &gate = args.parts[0], &up = args.parts[1];
+  const GatedParts parts = GatedPartsOf(args);
+  const LinearPart &gate = parts.gate, &up = parts.up;
   SplitTask<Element> task =
       MakeTask<Element>(queue, args, gate, args.gated_act->out);
-  task.up = MapMatrix(queue, up.weight);
+  task.up = MapMatrix(queue, up.weight.codes);
   task.up_bias = CudaData<Element>(up.bias);
   task.activation = static_cast<device::Activation>(args.gated_act->activation);
   Launch<Element, true>(queue, task);
