@@ -109,8 +109,8 @@ struct LinearArgs {
   std::optional<RmsNormArgs> norm = {};
   // GatedAct of the outs, of x's dtype and without a residual; out has that
   // dtype too. Either two parts make gate and up, or one makes gate's columns
-  // and then up's. What gate and up hold afterwards, but where out is gate, is
-  // not said.
+  // and then up's. Afterwards gate and up hold unspecified values, unless out
+  // is gate.
   std::optional<GatedActArgs> gated_act = {};
 };
 

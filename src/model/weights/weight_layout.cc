@@ -5,7 +5,7 @@ namespace {
 
 constexpr size_t kGroupAlignment = 256;
 
-// Views that stand side by side. Those of rank 0 are of no weight.
+// Views that stand side by side. A view of rank 0 has no weight.
 using Group = std::vector<View*>;
 
 void AddJoined(JoinedWeights& weights, std::vector<Group>& groups) {

@@ -13,7 +13,7 @@ namespace winnow {
 // flops: 2 x rows x in x out.
 void EnqueueLinear(CudaQueue& queue, CublasLt& library, const LinearArgs& args);
 
-// What args.gated_act acts on: two parts, or the halves of a joined one.
+// The operands of args.gated_act: two parts, or the halves of a joined one.
 struct GatedParts {
   LinearPart gate, up;
 };
