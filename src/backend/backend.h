@@ -225,9 +225,9 @@ struct AttendSource {
 // MLA's 512.
 inline constexpr int kMaxValueDim = 1024;
 
-// softmax(scale * q k^T) v over the sources, by the unit rule for generated
-// rows and by ascending 128-key tiles for prefill rows (docs/design.md section
-// 5); 128 clusters of a list make a unit. One source. A row at position p sees
+// softmax(scale * q k^T) v over the sources (docs/design.md section 5). Decode
+// rows go by the split rule, prefill rows by ascending tiles of 128 keys. 128
+// clusters of a list make a KV split. One source. A row at position p sees
 // positions [max(0, p - window + 1), p].
 struct AttendArgs {
   View q;  // [rows, q_heads, k_dim], after RoPE

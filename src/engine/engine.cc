@@ -68,7 +68,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(
 
 Engine::~Engine() {
   while (!sequences_.empty()) Cancel(sequences_.items().back()->id());
-  // What a step writes lives no longer than this.
+  // A step under way writes into memory that ends with this engine.
   if (!under_way_.empty()) (void)runner_->Drain();
 }
 
@@ -143,7 +143,7 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   if (prefix) EndIfUnused(*prefix);
 }
 
-// What the failed step owned and did not seal goes with the sequences.
+// Pages that the failed step took and did not seal end with the sequences.
 void Engine::Fail(const Error& error) {
   failure_ = error;
   under_way_.clear();
@@ -191,7 +191,7 @@ StepPlan Engine::AdmitAndPlan() {
   while (true) {
     Schedule schedule = planner_->Plan(/*admits=*/true);
     if (schedule.admitted.empty()) {
-      // What the disk holds is waited for.
+      // Pages that the disk holds come free once they are written.
       const int64_t num_held = disk.num_held_pages();
       if (residency_->MakeRoom(schedule.num_lacking_pages - num_held)) continue;
       PreemptFor(schedule.plan);
@@ -249,7 +249,7 @@ Result<Engine::Progress> Engine::TryStep() {
   }
   if (sequences_.empty()) return TendDisk();
   if (under_way_.empty()) {
-    // What nothing ran in was no step's.
+    // Time in which nothing ran belongs to no step.
     if (ran_nothing_ || !sequences_.AnyWaitsForOne()) {
       meter_.BeginStep(Sequence::Clock::now());
     }

@@ -72,14 +72,15 @@ class Engine {
   // Of those pages the first `num_pages`, about, come back, as room makes them;
   // nothing where there is none.
   void Promote(SequenceId id, int64_t num_pages);
-  // A frame of its slots goes from a layer to another, as use makes them go.
-  // Nothing where it has no slots, or one of the layers none to give or take.
+  // Moves a frame of the request's slots from one layer to another, as use
+  // does. Does nothing if the request has no slots, or a layer none to give or
+  // take.
   void MoveFrame(SequenceId id, int from_layer, int to_layer);
   // Takes up to `num_pages` off the device that no request holds, as shortage
   // does.
   void ReclaimIdle(int64_t num_pages);
 
-  // What there is to do behind a step.
+  // Whether there is more to do after a step.
   enum class Progress : uint8_t {
     kGoesOn,        // more, or it is not known yet
     kWaitsForDisk,  // nothing before the disk has done something
@@ -114,7 +115,7 @@ class Engine {
     return residency_->disk().patience().is_over();
   }
 
-  // What the pool and tables hold, for tests and metrics.
+  // The content of pool and tables, for tests and metrics.
   const KvCache& kv() const { return *residency_->tiers().kv; }
   const SelectorSet& selectors() const {
     return *residency_->tiers().selectors;
@@ -129,7 +130,7 @@ class Engine {
     return kv().num_pages() * residency_->page_bytes();
   }
   Dtype kv_dtype() const { return model_.dtypes().kv; }
-  // What steps cost, and how fast pages come back, as it is known by now.
+  // The cost of steps and the rates of the tiers, as measured so far.
   const StepMeter& meter() const { return meter_; }
   EngineCounters counters() const {
     return meter_.Counters(residency_->disk().counts());
@@ -152,7 +153,7 @@ class Engine {
   Status Land(const StepPlan& plan, const Result<StepOutput>& output);
   void LandRows(const StepPlan& plan, const StepOutput& output);
   void LandDrawn(const DrawnToken& token);
-  // What the disk needs where no step runs.
+  // Serves the disk while no step runs.
   Result<Progress> TendDisk();
   Result<Progress> TendWithoutStep();
   // The oldest request ends with an error, prefixes apart.

@@ -94,9 +94,10 @@ Schedule Planner::Plan(bool admits, const StepPlan* under_way) const {
   return schedule;
 }
 
-// Of those that wait, the first alone, and where it may be its turn: nobody
-// overtakes it, and a look-up for each would cost more the more there are. Of
-// forks, which may, the first too whose prefix has no summaries.
+// Looks up shared pages for the first waiting sequence alone, where its turn
+// may have come. No sequence overtakes the first one, and a look-up for each
+// would cost more the longer the queue is. Forks may overtake: the first fork
+// whose prefix has no summaries is looked up too.
 void Planner::CountShared(ScheduleInput& input) const {
   input.repeated_pages = tiers().kv->prefixes().num_repeated();
   const auto num_running = std::count_if(
@@ -111,7 +112,7 @@ void Planner::CountShared(ScheduleInput& input) const {
       any_fork = any_fork || CountSharedByForks(first);
       continue;
     }
-    // What it begins with takes nothing off what it is lent.
+    // Cached pages do not lessen the loan of a layerwise request.
     if (first.layerwise) return;
     const std::vector<KvBlockId> near =
         tiers().prefixes->NearPages(views_.sequences.Get(first.id));

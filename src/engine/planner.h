@@ -21,7 +21,7 @@ namespace winnow {
 // engine's thread alone.
 class Planner {
  public:
-  // What it looks at, all of which outlives it.
+  // The planner's inputs. REQUIRES: they outlive it.
   struct Views {
     const SequenceList& sequences;
     const Residency& residency;
@@ -58,7 +58,7 @@ class Planner {
  private:
   const KvTiers& tiers() const { return views_.residency.tiers(); }
   bool has_host() const { return tiers().host->num_kv_blocks() > 0; }
-  // What a sequence that is read layer by layer needs counts for its life.
+  // A sequence that is read layer by layer holds all that it needs for life.
   void CountLayerwise(const Sequence& sequence,
                       SequenceSnapshot& snapshot) const;
   // Segments of summaries, once it has generated so much.
@@ -69,8 +69,8 @@ class Planner {
   bool CountSharedByForks(SequenceSnapshot& fork) const;
   // The selector whose segments of summaries are too few for the plan, or none.
   std::optional<int> SelectorInNeed(const StepPlan& plan) const;
-  // What the sequence has in page tables once the plan has run: nothing while
-  // it is read layer by layer, or only held.
+  // Pages of the sequence in page tables once the plan has run: 0 while it is
+  // read layer by layer, or only held.
   int64_t NumTablePages(const Sequence& sequence, const StepPlan& plan) const;
   bool HasTablePages(const StepPlan& plan) const;
 

@@ -13,7 +13,7 @@ namespace winnow {
 // by the engine's thread alone.
 class RequestIntake {
  public:
-  // What it works with, all of which outlives it.
+  // The parts that checks ask. REQUIRES: they outlive the intake.
   struct Links {
     const Model& model;
     const EngineOptions& options;

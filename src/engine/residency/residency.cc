@@ -200,7 +200,7 @@ HeldKv Residency::Close(Sequence& sequence, const SequenceEnding& ending) {
   }
   const SequenceId id = sequence.id();
   KvCache& kv = *tiers_.kv;
-  // What the step behind its last one writes belongs to no sequence.
+  // The step behind its last one writes rows that belong to no sequence.
   if (ending.is_under_way) kv.Truncate(id, sequence.num_computed());
   const int selector = sequence.request().selector;
   if (selector >= 0) tiers_.selectors->Close(selector, id);
@@ -263,7 +263,7 @@ void Residency::EndRestores(std::span<const DiskPrefixes::Restored> all) {
   }
 }
 
-// What kv has decided before goes first: pages that it moves are read here.
+// Earlier moves of kv go first, because the disk reads pages that kv moves.
 void Residency::CopyForDisk(Queue& queue) {
   MoveTiers(queue);
   disk_.CopyPages(queue);

@@ -21,7 +21,7 @@ struct ResidencyOptions {
   std::chrono::milliseconds disk_patience{0};
 };
 
-// What else residency works with: all outlive it.
+// Parts of the engine that residency uses. REQUIRES: they outlive it.
 struct ResidencyLinks {
   SequenceList& sequences;
   EngineCounters& counters;

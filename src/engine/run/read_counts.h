@@ -1,4 +1,4 @@
-// What a step's rows read, counted for their sequence.
+// CountReads: counts for a sequence how much a step's rows have read.
 #ifndef WINNOW_ENGINE_RUN_READ_COUNTS_H_
 #define WINNOW_ENGINE_RUN_READ_COUNTS_H_
 

@@ -77,7 +77,7 @@ class Runner {
                                                 const FarPages& far,
                                                 const RunnerOptions& options);
 
-  // The queue of the steps. What is enqueued there between two calls runs
+  // The queue of the steps. Work that is enqueued there between two calls runs
   // between their steps.
   Queue& queue() { return *queue_; }
   // Runs the plan to its end. REQUIRES: no step is under way; `kv` owns pages

@@ -1,4 +1,4 @@
-// Decode rows of an Attend: the unit rule (docs/design.md section 5).
+// Decode rows of an Attend: the split rule (docs/design.md section 5).
 #ifndef WINNOW_BACKEND_CPU_ATTEND_ATTEND_UNITS_H_
 #define WINNOW_BACKEND_CPU_ATTEND_ATTEND_UNITS_H_
 

@@ -12,7 +12,7 @@ namespace winnow {
 // pages at multiples of 16 bytes; at most 16 q heads a KV head.
 bool AttendUnitsTakes(const AttendArgs& args, const LayerCache& cache);
 
-// The decode rows of a step, others left alone, by the unit rule
+// The decode rows of a step, others left alone, by the split rule
 // (docs/design.md section 5). A page that several q heads of a KV head read is
 // loaded once. Bytes: keys x 4 head_dim a row and KV head (a row and q head,
 // where q heads have lists of their own), and for rows that several blocks
